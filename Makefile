@@ -1,0 +1,39 @@
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow lint bench clean
+
+help: ## list the commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip "setuptools>=77"
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[dev]"
+	@touch $@
+
+demo: $(STAMP) ## set up, then run the main job on bundled real data
+	$(BIN)/scopefe execute quickstart
+
+test: $(STAMP) lint ## lint, types, layers and the tests (minutes)
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: $(STAMP) ## the long checks against the openfe package
+	$(BIN)/python -m pytest -m slow
+
+lint: $(STAMP) ## ruff, mypy strict, import layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	@rm -rf build
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --target build/lint .
+	MYPYPATH=build/lint $(BIN)/mypy --package scopefe
+	PYTHONPATH=build/lint $(BIN)/lint-imports
+
+bench: $(STAMP) ## measure against the openfe package, side by side
+	$(BIN)/python -m benchmarks
+
+clean: ## remove what was built
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

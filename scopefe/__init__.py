@@ -1,0 +1,93 @@
+"""scopefe: declare the search space of automated feature engineering, count it, search it, keep a recipe.
+
+>>> import scopefe
+>>> spec = scopefe.load_spec("quickstart")
+>>> scopefe.compile(spec).pool_size  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from typing import TYPE_CHECKING, Any
+
+from scopefe.components import ANY, CAT, NUM, Keys, State
+from scopefe.errors import (
+    ComponentError,
+    DataError,
+    RecipeError,
+    RunError,
+    ScopefeError,
+    SpecError,
+    UnknownNameError,
+)
+from scopefe.registry import operator, operator_gate, pair_gate
+
+if TYPE_CHECKING:
+    from scopefe.components import SpecPath
+    from scopefe.data.table import Table
+    from scopefe.recipe.recipe import Recipe
+    from scopefe.run.api import Compiled, Run, compile, execute
+    from scopefe.space.context import GateContext, Sample
+    from scopefe.space.pairs import PairSet
+    from scopefe.space.scope import Scope
+    from scopefe.spec.loader import load_spec
+    from scopefe.spec.models import Spec
+
+__version__ = "0.1.0"
+
+_LAZY = {
+    "Compiled": "scopefe.run.api",
+    "GateContext": "scopefe.space.context",
+    "PairSet": "scopefe.space.pairs",
+    "Recipe": "scopefe.recipe.recipe",
+    "Run": "scopefe.run.api",
+    "Sample": "scopefe.space.context",
+    "Scope": "scopefe.space.scope",
+    "Spec": "scopefe.spec.models",
+    "SpecPath": "scopefe.components",
+    "Table": "scopefe.data.table",
+    "compile": "scopefe.run.api",
+    "execute": "scopefe.run.api",
+    "load_spec": "scopefe.spec.loader",
+}
+
+__all__ = [
+    "ANY",
+    "CAT",
+    "NUM",
+    "Compiled",
+    "ComponentError",
+    "DataError",
+    "GateContext",
+    "Keys",
+    "PairSet",
+    "Recipe",
+    "RecipeError",
+    "Run",
+    "RunError",
+    "Sample",
+    "Scope",
+    "ScopefeError",
+    "Spec",
+    "SpecError",
+    "SpecPath",
+    "State",
+    "Table",
+    "UnknownNameError",
+    "__version__",
+    "compile",
+    "execute",
+    "load_spec",
+    "operator",
+    "operator_gate",
+    "pair_gate",
+]
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'scopefe' has no attribute {name!r}")
+    return getattr(importlib.import_module(_LAZY[name]), name)

@@ -1,0 +1,280 @@
+"""What a component is: kinds, keys, operators and gates, as their authors and the framework see them."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import textwrap
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Annotated, Any, Literal, cast
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, create_model
+
+from scopefe.errors import ComponentError
+
+Kind = Literal["numeric", "categorical", "any"]
+NUM: Kind = "numeric"
+CAT: Kind = "categorical"
+ANY: Kind = "any"
+
+Array = npt.NDArray[Any]
+State = dict[str, Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Keys:
+    """A column read as categories.
+
+    Parameters
+    ----------
+    codes
+        int64, shape (rows,): the position of each row's value in `labels`, -1 where it is missing.
+    labels
+        Shape (distinct values,): float64, or text and floats as objects.
+    """
+
+    codes: Array
+    labels: Array
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def size(self) -> int:
+        """Number of labels, present in these rows or not."""
+        return len(self.labels)
+
+    @cached_property
+    def missing(self) -> Array:
+        """Boolean, shape (rows,): where the value is missing."""
+        return cast(Array, self.codes < 0)
+
+    def take(self, rows: Array) -> Keys:
+        """Return the keys of the rows at these positions, over the same labels."""
+        return Keys(self.codes[rows], self.labels)
+
+    def coded_as(self, labels: Array) -> Array:
+        """Return int64 codes over other `labels`; -1 where the value is missing or not among them."""
+        if labels is self.labels:
+            return self.codes
+        if not len(labels) or not self.size:
+            return np.full(len(self.codes), -1, dtype=np.int64)
+        position = pd.Index(labels, dtype=object).get_indexer(pd.Index(self.labels, dtype=object))
+        return np.append(position, -1)[self.codes].astype(np.int64)
+
+
+Column = Array | Keys
+
+
+class Parameters(BaseModel):
+    """Base of every parameter model made from a component's signature."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a component was declared."""
+
+    module: str
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, eq=False)
+class Component:
+    """A registered building block.
+
+    Parameters
+    ----------
+    name
+        What a spec calls it.
+    target
+        The decorated function or class.
+    parameters
+        Pydantic model of its keyword-only arguments; unknown keys are errors.
+    """
+
+    name: str
+    target: Callable[..., Any]
+    parameters: type[Parameters]
+    source: Source
+    doc: str
+    version: str
+
+    @classmethod
+    def declaration(cls, name: str, target: Callable[..., Any]) -> dict[str, Any]:
+        """Return the constructor arguments that can be read off the decorated object itself."""
+        return {
+            "name": name,
+            "target": target,
+            "parameters": parameters_of(name, target),
+            "source": source_of(target),
+            "doc": inspect.cleandoc(target.__doc__ or ""),
+            "version": code_version(target),
+        }
+
+    @property
+    def summary(self) -> str:
+        """First line of the docstring."""
+        return self.doc.partition("\n")[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Operator(Component):
+    """A named transformation of one or two features.
+
+    Parameters
+    ----------
+    takes
+        The kind of each input; ``ANY`` is allowed for one-input operators only.
+    gives
+        ``NUM``: floats, missing is NaN. ``CAT``: int64 codes, missing is -1.
+    symmetric
+        ``f(a, b) == f(b, a)``: each unordered pair is one candidate.
+    one_way
+        Not symmetric, yet enumerated once per unordered pair unless ``directions: both``.
+    bound
+        Parameter values.
+    """
+
+    takes: tuple[Kind, ...] = (NUM,)
+    gives: Kind = NUM
+    symmetric: bool = False
+    one_way: bool = False
+    bound: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def arity(self) -> int:
+        """Number of inputs."""
+        return len(self.takes)
+
+    @property
+    def signature(self) -> str:
+        """Kinds in and out, such as ``numeric × categorical → numeric``."""
+        return f"{' × '.join(self.takes)} → {self.gives}"
+
+    @property
+    def learns(self) -> bool:
+        """Whether the operator fits a state."""
+        return inspect.isclass(self.target)
+
+    @cached_property
+    def _instance(self) -> Any:
+        return self.target(**self.bound) if self.learns else None
+
+    def bind(self, values: Mapping[str, Any]) -> Operator:
+        """Return the operator with parameter values; values off the defaults show in its name."""
+        chosen = self.parameters.model_validate(dict(values))
+        changed = chosen.model_dump(exclude_defaults=True)
+        if not changed:
+            return self
+        shown = ",".join(f"{k}={v}" for k, v in changed.items())
+        return replace(self, name=f"{self.name}[{shown}]", bound=chosen.model_dump())
+
+    def fit(self, *columns: Column) -> State:
+        """Learn from rows.
+
+        Parameters
+        ----------
+        columns
+            One per input: a float array for ``NUM``, `Keys` otherwise, each with n rows.
+
+        Returns
+        -------
+        State
+            Named one-dimensional arrays; empty for operators that do not learn.
+        """
+        return cast(State, self._instance.fit(*columns)) if self.learns else {}
+
+    def apply(self, state: State, *columns: Column) -> Array:
+        """Compute the values of rows from a fitted state.
+
+        Returns
+        -------
+        ndarray
+            Shape (n,): float64 for ``NUM``, int64 codes for ``CAT``.
+
+        Raises
+        ------
+        ComponentError
+            If the operator gives something that is not one value per row.
+        """
+        with np.errstate(all="ignore"):
+            if self.learns:
+                result = self._instance.apply(state, *columns)
+            else:
+                result = self.target(*columns, **self.bound)
+        values = np.asarray(result, dtype=np.float64 if self.gives == NUM else np.int64)
+        if values.shape != (len(columns[0]),):
+            raise ComponentError(
+                f"operator {self.name!r} gave shape {values.shape} for {len(columns[0])} rows"
+            )
+        return values
+
+
+@dataclass(frozen=True, eq=False)
+class Gate(Component):
+    """A pair gate or operator gate: a function ``(context, scope, *, parameters) → scope``."""
+
+    def __call__(self, context: Any, scope: Any, values: Parameters) -> Any:
+        """Run the gate with validated parameters."""
+        return self.target(context, scope, **{k: getattr(values, k) for k in type(values).model_fields})
+
+
+def parameters_of(name: str, target: Callable[..., Any]) -> type[Parameters]:
+    """Make the parameter model of a component from its keyword-only arguments.
+
+    Raises
+    ------
+    ComponentError
+        If an argument has no annotation.
+    """
+    if inspect.isclass(target) and target.__init__ is object.__init__:
+        return create_model(f"{name} parameters", __base__=Parameters)
+    fields: dict[str, Any] = {}
+    for parameter in inspect.signature(target, eval_str=True).parameters.values():
+        if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
+            continue
+        if parameter.annotation is inspect.Parameter.empty:
+            raise ComponentError(f"parameter {parameter.name!r} of {name!r} needs a type annotation")
+        default = ... if parameter.default is inspect.Parameter.empty else parameter.default
+        fields[parameter.name] = (parameter.annotation, default)
+    return create_model(f"{name} parameters", __base__=Parameters, **fields)
+
+
+def source_of(target: Callable[..., Any]) -> Source:
+    """Return the module, file and line of a declaration; unknown ones are named as such."""
+    try:
+        file, line = inspect.getsourcefile(target) or "?", inspect.getsourcelines(target)[1]
+    except (OSError, TypeError):
+        file, line = "?", 0
+    return Source(target.__module__, file, line)
+
+
+def code_version(target: Callable[..., Any]) -> str:
+    """Return a hash of a component's code that ignores comments, layout and docstrings."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(target)))
+    except (OSError, TypeError, SyntaxError):
+        return f"{target.__module__}.{target.__qualname__}"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
+            node.body.pop(0)
+    return hashlib.blake2b(ast.dump(tree).encode(), digest_size=8).hexdigest()
+
+
+class SpecPathMarker:
+    """Marks a gate parameter as the name of a spec, which the loader makes absolute."""
+
+
+SpecPath = Annotated[str, SpecPathMarker()]

@@ -1,0 +1,258 @@
+"""All registries in one place: decorators, look-up, user modules and entry points.
+
+A `Components` object is a set of registered components. Built-in operators and gates, and what installed
+packages offer through the entry point group ``scopefe.components``, form the base set; a spec's ``modules``
+are loaded on top of it, so that one spec's components never leak into another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.metadata
+import importlib.util
+import logging
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from scopefe.components import ANY, CAT, NUM, Component, Gate, Kind, Operator
+from scopefe.errors import ComponentError, UnknownNameError
+
+ENTRY_POINTS = "scopefe.components"
+
+_log = logging.getLogger(__name__)
+C = TypeVar("C", bound=Component)
+T = TypeVar("T", bound=Callable[..., object])
+
+
+class Registry(Generic[C]):
+    """Named components of one sort, in order of registration."""
+
+    def __init__(self, sort: str) -> None:
+        self.sort = sort
+        self._items: dict[str, C] = {}
+
+    def add(self, component: C) -> None:
+        """Register a component.
+
+        Raises
+        ------
+        ComponentError
+            If another declaration already has the name.
+        """
+        known = self._items.get(component.name)
+        if known and (known.source.file, known.target.__qualname__) != (
+            component.source.file,
+            component.target.__qualname__,
+        ):
+            raise ComponentError(f"{self.sort} {component.name!r} is already declared at {known.source}")
+        self._items[component.name] = component
+
+    def __getitem__(self, name: str) -> C:
+        try:
+            return self._items[name]
+        except KeyError:
+            raise UnknownNameError(self.sort, name, self._items) from None
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._items
+
+    def __iter__(self) -> Iterator[C]:
+        return iter(self._items.values())
+
+    def names(self) -> list[str]:
+        """Return the registered names."""
+        return list(self._items)
+
+
+class Components:
+    """Every registry: operators, pair gates, operator gates."""
+
+    def __init__(self, base: Components | None = None) -> None:
+        self.operators: Registry[Operator] = Registry("operator")
+        self.pair_gates: Registry[Gate] = Registry("pair gate")
+        self.operator_gates: Registry[Gate] = Registry("operator gate")
+        for mine, theirs in zip(self, base or (), strict=False):
+            for component in theirs:
+                mine.add(component)
+
+    def __iter__(self) -> Iterator[Registry[Component]]:
+        yield from (self.operators, self.pair_gates, self.operator_gates)  # type: ignore[misc]
+
+    def find(self, name: str) -> list[tuple[str, Component]]:
+        """Return (sort, component) for every component of this name.
+
+        Raises
+        ------
+        UnknownNameError
+            If there is none.
+        """
+        found = [(registry.sort, registry[name]) for registry in self if name in registry]
+        if not found:
+            raise UnknownNameError("component", name, [n for registry in self for n in registry.names()])
+        return found
+
+
+_base = Components()
+_target: ContextVar[Components] = ContextVar("scopefe_components", default=_base)
+
+
+@contextmanager
+def collecting(components: Components) -> Iterator[Components]:
+    """Send the declarations made in this context to `components`."""
+    token = _target.set(components)
+    try:
+        yield components
+    finally:
+        _target.reset(token)
+
+
+def operator(
+    name: str,
+    *,
+    takes: tuple[Kind, ...],
+    gives: Kind = NUM,
+    symmetric: bool = False,
+    one_way: bool = False,
+) -> Callable[[T], T]:
+    """Register an operator.
+
+    The decorated object is a function of one array per input, or a class with ``fit(*columns) → state`` and
+    ``apply(state, *columns) → values``. Keyword-only arguments are the operator's parameters.
+
+    Parameters
+    ----------
+    name
+        Name in specs and formulas.
+    takes
+        Kind of each input: ``NUM`` gives a float array, ``CAT`` and ``ANY`` give `Keys`.
+    gives
+        Kind of the result.
+    symmetric
+        The order of the two inputs does not matter.
+    one_way
+        The order matters, but only one is enumerated unless the spec says ``directions: both``.
+
+    Raises
+    ------
+    ComponentError
+        If the declaration contradicts itself.
+    """
+    if not 1 <= len(takes) <= 2 or not set(takes) <= {NUM, CAT, ANY} or gives not in (NUM, CAT):
+        raise ComponentError(f"operator {name!r}: takes one or two of NUM, CAT, ANY; gives NUM or CAT")
+    if ANY in takes and len(takes) > 1:
+        raise ComponentError(f"operator {name!r}: ANY is for one-input operators")
+    if (symmetric or one_way) and (len(takes) != 2 or takes[0] != takes[1]):
+        raise ComponentError(f"operator {name!r}: symmetric and one_way need two inputs of one kind")
+
+    def register(target: T) -> T:
+        _target.get().operators.add(
+            Operator(
+                **Component.declaration(name, target),
+                takes=takes,
+                gives=gives,
+                symmetric=symmetric,
+                one_way=one_way,
+            )
+        )
+        return target
+
+    return register
+
+
+def pair_gate(name: str) -> Callable[[T], T]:
+    """Register a pair gate: ``(context, scope, *, parameters) → PairSet or Scope``."""
+
+    def register(target: T) -> T:
+        _target.get().pair_gates.add(Gate(**Component.declaration(name, target)))
+        return target
+
+    return register
+
+
+def operator_gate(name: str) -> Callable[[T], T]:
+    """Register an operator gate: ``(context, scope, *, parameters) → Scope``."""
+
+    def register(target: T) -> T:
+        _target.get().operator_gates.add(Gate(**Component.declaration(name, target)))
+        return target
+
+    return register
+
+
+def components(modules: Iterable[str | Path] = ()) -> Components:
+    """Return the built-in and installed components, with those of `modules` on top.
+
+    Parameters
+    ----------
+    modules
+        Python files, or names of importable modules.
+
+    Raises
+    ------
+    ComponentError
+        If a module does not load; the message names it and the line at fault.
+    """
+    _load_installed()
+    files = [m for m in modules if not _import_named(m)]
+    if not files:
+        return _base
+    with collecting(Components(_base)) as result:
+        for file in files:
+            _load_file(Path(file))
+    return result
+
+
+@cache
+def _load_installed() -> None:
+    with collecting(_base):
+        importlib.import_module("scopefe.operators")
+        importlib.import_module("scopefe.gates")
+        for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
+            try:
+                point.load()
+            except Exception as error:
+                owner = point.dist.name if point.dist else point.value
+                _log.warning("components of the package %s are left out: %s", owner, _told(error))
+
+
+def _import_named(module: str | Path) -> bool:
+    if Path(module).suffix == ".py":
+        return False
+    with collecting(_base), _naming(module):
+        importlib.import_module(str(module))
+    return True
+
+
+def _load_file(path: Path) -> None:
+    with _naming(path):
+        if not path.is_file():
+            raise ComponentError("there is no such file")
+        name = f"scopefe_module_{hashlib.blake2b(str(path.resolve()).encode(), digest_size=6).hexdigest()}"
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None and spec.loader is not None
+        loaded = importlib.util.module_from_spec(spec)
+        sys.modules[name] = loaded
+        spec.loader.exec_module(loaded)
+
+
+@contextmanager
+def _naming(module: str | Path) -> Iterator[None]:
+    try:
+        yield
+    except ComponentError as error:
+        raise ComponentError(f"module {str(module)!r}: {error}") from error
+    except Exception as error:
+        raise ComponentError(f"module {str(module)!r} does not load: {_told(error)}") from error
+
+
+def _told(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" (line {frames[-1].lineno} of {Path(frames[-1].filename).name})" if frames else ""
+    return f"{type(error).__name__}: {error}{where}"
