@@ -1,0 +1,420 @@
+"""What a user writes: the models of a run spec."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    PrivateAttr,
+    Tag,
+    model_validator,
+)
+
+from scopefe import registry
+from scopefe.errors import Mark
+
+KeyPath = tuple[str | int, ...]
+Fraction = Annotated[float, Field(gt=0, lt=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Section(BaseModel):
+    """Base of every section: unknown keys are errors, values are fixed once read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class FileSource(Section):
+    """A table in a file."""
+
+    type: Literal["csv", "parquet", "arrow"]
+    path: str = Field(description="File, relative to the spec; ${NAME} stands for an environment variable.")
+
+
+class PackageSource(Section):
+    """A CSV file that an installed distribution ships."""
+
+    type: Literal["package"]
+    distribution: str = Field(description="Name of the distribution, as pip knows it.")
+    path: str = Field(description="File inside the installed distribution.")
+
+
+class FrameSource(Section):
+    """A pandas frame handed over in Python: ``execute(spec, data=frame)``."""
+
+    type: Literal["frame"] = "frame"
+
+
+SUFFIXES: dict[str, Literal["csv", "parquet", "arrow"]] = {
+    ".csv": "csv",
+    ".csv.gz": "csv",
+    ".csv.zip": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+}
+
+
+def file_type(path: str) -> Literal["csv", "parquet", "arrow"] | None:
+    """Tell the type of a table from the name of its file; None if the name does not say."""
+    return next((kind for suffix, kind in SUFFIXES.items() if path.lower().endswith(suffix)), None)
+
+
+def _source(value: Any) -> Any:
+    path = value if isinstance(value, str) else value.get("path") if isinstance(value, dict) else None
+    if not isinstance(path, str) or (isinstance(value, dict) and "type" in value):
+        return value
+    kind = file_type(path)
+    if kind is None:
+        raise ValueError(
+            f"cannot tell the format of {path!r} from its name; "
+            "write {type: csv, path: …} (or parquet, arrow)"
+        )
+    return {**(value if isinstance(value, dict) else {}), "type": kind, "path": path}
+
+
+Source = Annotated[
+    Annotated[FileSource | PackageSource | FrameSource, Field(discriminator="type")],
+    BeforeValidator(_source),
+]
+
+
+class Target(Section):
+    """What is predicted."""
+
+    column: str = Field(description="Name of the column.")
+    positive: list[str | bool | int | float] | None = Field(
+        None, description="Values that count as positive; makes the target binary."
+    )
+    negative: list[str | bool | int | float] | None = Field(
+        None, description="Values that count as negative; all others are positive. Makes the target binary."
+    )
+    missing: Literal["error", "drop"] = Field(
+        "error", description="What to do with rows that have no target."
+    )
+
+    @model_validator(mode="after")
+    def _one_side(self) -> Target:
+        if self.positive is not None and self.negative is not None:
+            raise ValueError("give positive or negative, not both")
+        return self
+
+
+def _named(key: str) -> BeforeValidator:
+    return BeforeValidator(lambda value: {key: value} if isinstance(value, str) else value)
+
+
+class FractionSplit(Section):
+    """A random split by fractions; classes are stratified where their counts permit."""
+
+    by: Literal["fractions"] = "fractions"
+    train: Fraction = 0.64
+    selection: Fraction = 0.16
+    test: Annotated[float, Field(ge=0, lt=1)] = 0.20
+    seed: Seed = 1
+    note: str = Field("", description="A remark that the report repeats.")
+
+    @model_validator(mode="after")
+    def _whole(self) -> FractionSplit:
+        if abs(self.train + self.selection + self.test - 1) > 1e-9:
+            raise ValueError(
+                f"train + selection + test is {self.train + self.selection + self.test:g}, not 1"
+            )
+        return self
+
+
+class ColumnSplit(Section):
+    """A column says which role each row has."""
+
+    by: Literal["column"]
+    column: str = Field("split", description="Column that holds the role; it is no feature.")
+    path: str | None = Field(None, description="Another file, one row per row of the data, that has it.")
+    order: str | None = Field(None, description="Column with each row's position inside its part.")
+    train: list[str | bool | int] = ["train"]
+    selection: list[str | bool | int] = ["val"]
+    test: list[str | bool | int] = ["test"]
+    note: str = Field("", description="A remark that the report repeats.")
+
+
+class TimeSplit(Section):
+    """Rows in order of a column: the earliest train, the latest test."""
+
+    by: Literal["time"]
+    column: str
+    train: Fraction = 0.64
+    selection: Fraction = 0.16
+    test: Annotated[float, Field(ge=0, lt=1)] = 0.20
+
+    _whole = model_validator(mode="after")(FractionSplit._whole)  # type: ignore[arg-type]
+
+
+class GroupSplit(Section):
+    """A random split that keeps the rows of a group together."""
+
+    by: Literal["groups"]
+    column: str = Field(description="Column that names the group; it is no feature.")
+    train: Fraction = 0.64
+    selection: Fraction = 0.16
+    test: Annotated[float, Field(ge=0, lt=1)] = 0.20
+    seed: Seed = 1
+
+    _whole = model_validator(mode="after")(FractionSplit._whole)  # type: ignore[arg-type]
+
+
+class FileSplit(Section):
+    """Separate files: `data.source` has the training rows, these the others."""
+
+    by: Literal["files"]
+    selection: str
+    test: str | None = None
+
+
+def _split(value: Any) -> Any:
+    return {"by": "fractions", **value} if isinstance(value, dict) and "by" not in value else value
+
+
+Split = Annotated[
+    Annotated[
+        FractionSplit | ColumnSplit | TimeSplit | GroupSplit | FileSplit,
+        Field(discriminator="by"),
+    ],
+    BeforeValidator(_split),
+]
+
+FeatureKind = Literal["numerical", "ordinal", "categorical"]
+
+
+class Features(Section):
+    """Which columns are features, and of which kind."""
+
+    ordinal_max_unique: Annotated[int, Field(ge=0)] = Field(
+        100, description="A numeric column with at most so many distinct values is ordinal."
+    )
+    kinds: dict[str, FeatureKind] = Field(default={}, description="Kinds fixed by hand, by column.")
+    drop: list[str] = Field(default=[], description="Columns that are no features.")
+    missing_as: str | None = Field(None, description="Category that stands for missing text values.")
+
+
+class Data(Section):
+    """What the search is applied to."""
+
+    source: Source = FrameSource()
+    target: Annotated[Target, _named("column")]
+    task: Literal["auto", "regression", "binary", "multiclass"] = "auto"
+    split: Split = FractionSplit()
+    features: Features = Features()
+
+
+class OperatorUse(BaseModel):
+    """An operator with its parameters."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    operator: str
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Parameter values as written."""
+        return dict(self.model_extra or {})
+
+
+class Operators(Section):
+    """What candidates are made with."""
+
+    use: list[Annotated[OperatorUse, _named("operator")]] = Field(
+        default=[OperatorUse(operator="default")],
+        description="Operators by name; `default` stands for the built-in ones.",
+    )
+    modules: list[str] = Field(
+        default=[], description="Python files with components of your own, relative to the spec."
+    )
+    directions: Literal["one", "both"] = Field("one", description="`both` also enumerates b - a and b / a.")
+
+
+class GateUse(BaseModel):
+    """A gate with its parameters."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    gate: str
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Parameter values as written."""
+        return dict(self.model_extra or {})
+
+
+class AnyOf(Section):
+    """What at least one of the gates admits."""
+
+    any: list[GateExpression] = Field(min_length=1)
+
+
+class AllOf(Section):
+    """What every one of the gates admits."""
+
+    all: list[GateExpression] = Field(min_length=1)
+
+
+class Not(Section):
+    """What the gate does not admit."""
+
+    not_: GateExpression = Field(alias="not")
+
+
+def _gate_form(value: Any) -> str:
+    if isinstance(value, BaseModel):
+        forms: dict[type[BaseModel], str] = {AnyOf: "any", AllOf: "all", Not: "not"}
+        return forms.get(type(value), "gate")
+    return next((form for form in ("any", "all", "not") if isinstance(value, dict) and form in value), "gate")
+
+
+GateExpression = Annotated[
+    Annotated[GateUse, Tag("gate")]
+    | Annotated[AnyOf, Tag("any")]
+    | Annotated[AllOf, Tag("all")]
+    | Annotated[Not, Tag("not")],
+    Discriminator(_gate_form),
+    _named("gate"),
+]
+
+
+class Scope(Section):
+    """Which part of the universe is searched."""
+
+    pairs: GateExpression = GateUse(gate="all")
+    operators: GateExpression = GateUse(gate="all")
+
+
+class Baseline(Section):
+    """The scores that candidates have to improve on."""
+
+    boosting: bool = Field(
+        True, description="Out-of-fold scores of a LightGBM; otherwise the class priors or mean."
+    )
+    folds: Annotated[int, Field(ge=2)] = 5
+    learning_rate: Annotated[float, Field(gt=0)] = 0.1
+    max_trees: Count = 10_000
+    early_stopping: Count = 200
+
+
+class Selection(Section):
+    """How candidates are scored and kept."""
+
+    engine: Literal["native", "openfe"] = Field(
+        "native", description="`openfe` runs the openfe package on the same pool, as a reference."
+    )
+    metric: Literal["auto", "rmse", "binary_logloss", "multi_logloss", "auc"] = "auto"
+    data_blocks: Count = Field(8, description="Row blocks of successive halving; a power of two.")
+    min_candidates: Count = 2000
+    attribution: Literal["gain", "permutation"] = "gain"
+    keep: Annotated[int, Field(ge=0)] = 10
+
+    @model_validator(mode="after")
+    def _power_of_two(self) -> Selection:
+        if self.data_blocks & (self.data_blocks - 1):
+            raise ValueError(f"data_blocks must be a power of two, not {self.data_blocks}")
+        return self
+
+
+class Evaluation(Section):
+    """What the features bring: a downstream LightGBM before and after."""
+
+    protocol: Literal["inductive", "benchmark"] = Field(
+        "inductive",
+        description="`inductive` fits on development rows; "
+        "`benchmark` is the OpenFE benchmark's transductive protocol.",
+    )
+    seeds: Annotated[int, Field(ge=0)] = Field(10, description="Repetitions; 0 leaves the evaluation out.")
+    learner: dict[str, float | int | str | bool] = Field(default={}, description="LightGBM parameters.")
+    max_trees: Count = 2000
+    early_stopping: Count = 50
+
+
+class Execution(Section):
+    """How the work is carried out; nothing here changes a result."""
+
+    jobs: Literal["auto"] | Count = Field("auto", description="Threads; `auto` takes the cores there are.")
+    runs: str = Field("runs", description="Folder that run folders are made in.")
+
+
+class Report(Section):
+    """What is written."""
+
+    formats: list[Literal["json", "html"]] = ["json", "html"]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a spec came from.
+
+    Parameters
+    ----------
+    path
+        Its file, if it was read from one.
+    overrides, fragments, modules
+        What `load_spec` was given on top.
+    components
+        The components its names refer to.
+    marks
+        Where each value stands, by path.
+    """
+
+    path: Path | None = None
+    overrides: tuple[str, ...] = ()
+    fragments: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    components: registry.Components = field(default_factory=registry.components)
+    marks: Mapping[KeyPath, Mark] = field(default_factory=dict)
+
+    def mark(self, *path: str | int) -> Mark | None:
+        """Return where a value stands, or else the nearest value above it that stands somewhere."""
+        above = (path[:length] for length in range(len(path), -1, -1))
+        return next((self.marks[known] for known in above if known in self.marks), None)
+
+
+class Spec(Section):
+    """A run spec."""
+
+    _origin: Origin | None = PrivateAttr(default=None)
+
+    version: Literal[1] = 1
+    name: str = Field(min_length=1, pattern=r"^[^/\\\x00]+$")
+    description: str = ""
+    seed: Seed = 1
+    data: Data
+    operators: Operators = Operators()
+    scope: Scope = Scope()
+    baseline: Baseline = Baseline()
+    selection: Selection = Selection()
+    evaluation: Evaluation = Evaluation()
+    execution: Execution = Execution()
+    report: Report = Report()
+
+    @property
+    def origin(self) -> Origin:
+        """Where the spec came from; plays no part in equality."""
+        if self._origin is None:
+            self._origin = Origin()
+        return self._origin
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and dict(self) == dict(other)
+
+
+AnyOf.model_rebuild()
+AllOf.model_rebuild()
+Not.model_rebuild()
+Scope.model_rebuild()
+Spec.model_rebuild()
