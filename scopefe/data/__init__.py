@@ -1,0 +1,1 @@
+"""What a search is applied to: sources, kinds, splits, the column store."""

@@ -1,0 +1,250 @@
+"""A dataset ready for a search: encoded features, target, row roles."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, cast
+
+import numpy as np
+import pandas as pd
+
+from scopefe.components import Array
+from scopefe.data.kinds import encode, is_number
+from scopefe.data.source import read
+from scopefe.data.splits import Rows, assign, column, join, role_columns
+from scopefe.data.table import Table, text_keys
+from scopefe.errors import DataError, suggestion
+from scopefe.spec.models import Data, FileSplit, Target
+
+Task = Literal["regression", "binary", "multiclass"]
+MAX_CLASSES_OF_NUMBERS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """The target.
+
+    Parameters
+    ----------
+    task
+        What is predicted.
+    values
+        float64, shape (rows,): the target of a regression, or class numbers from 0.
+    classes
+        Texts of the classes, in order; empty for a regression.
+    """
+
+    task: Task
+    values: Array
+    classes: tuple[str, ...] = ()
+
+    @property
+    def class_numbers(self) -> Array | None:
+        """int64 class numbers, or None for a regression."""
+        return None if self.task == "regression" else self.values.astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Encoded features, target and row roles.
+
+    Parameters
+    ----------
+    table
+        All rows; categories are over all rows, which changes nothing that is learned.
+    labels
+        Targets of all rows.
+    rows
+        Positions by role.
+    dropped
+        Columns that are no features, with the reason.
+    """
+
+    table: Table
+    labels: Labels
+    rows: Rows
+    dropped: dict[str, str]
+
+    @cached_property
+    def development(self) -> Table:
+        """Training rows, then selection rows."""
+        return self.table.take(self.rows.development)
+
+    @cached_property
+    def training(self) -> Table:
+        """Training rows."""
+        return self.table.take(self.rows.train)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of what a search reads: development rows, their roles and their targets."""
+        digest = hashlib.blake2b(digest_size=16)
+        digest.update(self.development.fingerprint().encode())
+        digest.update(self.labels.values[self.rows.development].tobytes())
+        digest.update(f"{self.labels.task} {len(self.labels.classes)} {len(self.rows.train)}".encode())
+        return digest.hexdigest()
+
+    @cached_property
+    def scaled_target(self) -> Array:
+        """float64, shape (development rows,): what candidates are scored on.
+
+        A regression target is standardised with the mean and standard deviation (ddof 0) of the training
+        rows; classes are numbers from 0.
+        """
+        values = self.labels.values[self.rows.development]
+        if self.labels.task != "regression":
+            return values
+        train = self.labels.values[self.rows.train]
+        scaled: Array = (values - train.mean()) / train.std()
+        return scaled
+
+
+def load_dataset(data: Data, frame: pd.DataFrame | None = None) -> Dataset:
+    """Read, check and encode the data of a spec.
+
+    Parameters
+    ----------
+    data
+        The spec's section.
+    frame
+        The caller's frame instead of `data.source`; not changed.
+
+    Raises
+    ------
+    DataError
+        If the data cannot be used as the spec asks; one line says why and what to do.
+    """
+    table = read(data.source, frame)
+    rows = None
+    if isinstance(data.split, FileSplit):
+        table, rows = join(data.split, table)
+    target = column(table, data.target.column, "data.target")
+    present = ~target.isna().to_numpy()
+    if not present.all():
+        if data.target.missing == "error":
+            raise DataError(
+                f"target {data.target.column!r} is missing in {int((~present).sum())} of {len(target)} rows; "
+                "write data.target.missing: drop to leave them out"
+            )
+        if rows is not None:
+            rows = _among(rows, present)
+    labels = read_labels(target[present], data.target, data.task)
+    if rows is None:
+        rows = _assigned(data, table, present, labels)
+    table = table[present]
+    features, dropped = _features(data, table)
+    _check_classes(labels, rows)
+    encoded = encode(
+        features,
+        rows.development,
+        ordinal_max_unique=data.features.ordinal_max_unique,
+        kinds=data.features.kinds,
+        missing_as=data.features.missing_as,
+    )
+    _check_features(encoded, rows)
+    return Dataset(encoded, labels, rows, dropped)
+
+
+def _assigned(data: Data, table: pd.DataFrame, present: Array, labels: Labels) -> Rows:
+    """Roles over the rows that have a target; a split file is read against the whole table."""
+    assert not isinstance(data.split, FileSplit)
+    if data.split.by == "column":
+        return _among(assign(data.split, table, None), present)
+    return assign(data.split, table[present], labels.class_numbers)
+
+
+def _among(rows: Rows, present: Array) -> Rows:
+    """Renumber positions after the rows that are not present have gone."""
+    new = np.cumsum(present) - 1
+    return rows.map(lambda positions: new[positions[present[positions]]])
+
+
+def read_labels(target: pd.Series[Any], spec: Target, task: str) -> Labels:
+    """Read a target without missing values.
+
+    Text and booleans are classes, as are numbers with fewer than 20 distinct values, unless `task` says
+    otherwise; classes are in sorted order, and of two the second is the positive one.
+
+    Raises
+    ------
+    DataError
+        If the target does not suit the task.
+    """
+    if spec.positive is not None or spec.negative is not None:
+        values = _one_against_rest(target, spec)
+        return Labels("binary", values.astype(np.float64), ("negative", "positive"))
+    numeric = is_number(target)
+    distinct = target.nunique()
+    if task == "auto":
+        classification = not numeric or distinct < MAX_CLASSES_OF_NUMBERS
+        task = ("multiclass" if distinct > 2 else "binary") if classification else "regression"
+    if task == "regression":
+        if not numeric:
+            raise DataError(f"target {spec.column!r} is no number: a regression needs numbers")
+        values = target.to_numpy(dtype=np.float64)
+        if not np.isfinite(values).all():
+            raise DataError(f"target {spec.column!r} holds infinite values")
+        return Labels("regression", values)
+    keys = text_keys(target)
+    used = np.unique(keys.codes)
+    classes = tuple(_class_text(keys.labels[i]) for i in used)
+    if task == "binary" and len(classes) > 2:
+        raise DataError(f"target {spec.column!r} has {len(classes)} classes: write data.target.positive")
+    values = np.searchsorted(used, keys.codes).astype(np.float64)
+    return Labels(cast(Task, task), values, classes)
+
+
+def _class_text(label: str | float) -> str:
+    return f"{label:g}" if isinstance(label, float) else str(label)
+
+
+def _one_against_rest(target: pd.Series[Any], spec: Target) -> Array:
+    asked = spec.positive if spec.positive is not None else spec.negative
+    assert asked is not None
+    texts = target.astype(object)
+    known = set(texts.unique())
+    for value in asked:
+        if value not in known:
+            raise DataError(
+                f"target {spec.column!r} never is {value!r}{suggestion(str(value), map(str, known))}"
+            )
+    inside = texts.isin(asked).to_numpy()
+    return inside if spec.positive is not None else ~inside
+
+
+def _features(data: Data, table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
+    dropped = {data.target.column: "target"}
+    dropped |= dict.fromkeys(role_columns(data.split), "split")
+    for name in data.features.drop:
+        if name not in table.columns:
+            raise DataError(f"data.features.drop names {name!r}{suggestion(name, table.columns)}")
+        dropped.setdefault(name, "dropped by the spec")
+    kept = [c for c in table.columns if c not in dropped]
+    if not kept:
+        raise DataError("no column is left as a feature")
+    return table[kept], dropped
+
+
+def _check_classes(labels: Labels, rows: Rows) -> None:
+    train = labels.values[rows.train]
+    if labels.task == "regression":
+        if train.std() == 0:
+            raise DataError("the target is constant on the training rows: there is nothing to predict")
+        return
+    counts = np.bincount(train.astype(np.int64), minlength=len(labels.classes))
+    if np.count_nonzero(counts) < 2:
+        only = labels.classes[int(counts.argmax())] if labels.classes else "?"
+        raise DataError(f"the training rows have one class only ({only!r}): there is nothing to predict")
+    for number in np.flatnonzero(counts == 0):
+        raise DataError(f"class {labels.classes[number]!r} has no training row; change data.split")
+
+
+def _check_features(table: Table, rows: Rows) -> None:
+    development = table.take(rows.development)
+    for i in range(len(table)):
+        codes = development.keys(i).codes
+        if (codes != codes[0]).any():
+            return
+    raise DataError("every feature is constant on the development rows: there is nothing to make features of")

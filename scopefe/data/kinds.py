@@ -1,0 +1,109 @@
+"""Kinds of columns, and their encoding.
+
+A numeric column with at most `ordinal_max_unique` distinct values on the development rows is ordinal; other
+columns that are not numbers, booleans included, are categorical (the OpenFE rule).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from scopefe.components import Array
+from scopefe.data.table import Feature, FeatureKind, Table, number_keys, text_keys
+from scopefe.errors import DataError, suggestion
+
+
+def encode(
+    frame: pd.DataFrame,
+    development: Array,
+    *,
+    ordinal_max_unique: int = 100,
+    kinds: Mapping[str, FeatureKind] | None = None,
+    missing_as: str | None = None,
+) -> Table:
+    """Encode a frame of features.
+
+    Parameters
+    ----------
+    frame
+        Feature columns only, with unique names; not changed.
+    development
+        Positions of the training and selection rows: what kinds are decided on.
+    ordinal_max_unique
+        A numeric column with at most so many distinct values is ordinal.
+    kinds
+        Kinds fixed by hand, by column.
+    missing_as
+        Category that stands for missing values in categorical columns.
+
+    Raises
+    ------
+    DataError
+        If a fixed kind names no column or does not suit its column.
+    """
+    fixed = dict(kinds or {})
+    names = [str(c) for c in frame.columns]
+    for name in fixed:
+        if name not in names:
+            raise DataError(
+                f"data.features.kinds names {name!r}, which is no feature{suggestion(name, names)}"
+            )
+    features = []
+    for position, name in enumerate(names):
+        series = frame.iloc[:, position]
+        kind = fixed.get(name) or kind_of(series.iloc[development], ordinal_max_unique)
+        features.append(encode_column(name, series, kind, missing_as))
+    return Table(features, len(frame))
+
+
+def kind_of(series: pd.Series[Any], ordinal_max_unique: int) -> FeatureKind:
+    """Return the kind of a column by the OpenFE rule."""
+    if not is_number(series):
+        return "categorical"
+    return "ordinal" if series.nunique() <= ordinal_max_unique else "numerical"
+
+
+def is_number(series: pd.Series[Any]) -> bool:
+    """Whether a column holds numbers; booleans are none."""
+    return pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_bool_dtype(series.dtype)
+
+
+def encode_column(
+    name: str, series: pd.Series[Any], kind: FeatureKind, missing_as: str | None = None
+) -> Feature:
+    """Encode one column as a feature of the given kind.
+
+    Raises
+    ------
+    DataError
+        If a numeric kind is asked of values that are not numbers.
+    """
+    if kind == "categorical":
+        return Feature(name, kind, None, text_keys(series, missing_as))
+    values = numbers(name, series)
+    return Feature(name, kind, values, number_keys(values) if kind == "ordinal" else None)
+
+
+def numbers(name: str, series: pd.Series[Any]) -> Array:
+    """Return a column as floats: float32 stays float32, all else is float64; missing is NaN.
+
+    Raises
+    ------
+    DataError
+        If a value is not a number.
+    """
+    if pd.api.types.is_complex_dtype(series.dtype):
+        raise DataError(f"column {name!r} holds complex numbers")
+    if is_number(series) or pd.api.types.is_bool_dtype(series.dtype):
+        single = (
+            series.dtype in (np.dtype("float32"), pd.Float32Dtype()) or str(series.dtype) == "float[pyarrow]"
+        )
+        return series.to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan)
+    try:
+        return pd.to_numeric(series.astype(object)).to_numpy(dtype=np.float64, na_value=np.nan)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"column {name!r} is to be numeric, but holds text: {error}") from None

@@ -1,0 +1,94 @@
+"""Reading tables: files, files shipped by installed packages, frames."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.feather
+
+from scopefe.errors import DataError
+from scopefe.spec.models import FileSource, FrameSource, PackageSource
+
+
+def read(source: FileSource | PackageSource | FrameSource, frame: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Read a table.
+
+    Parameters
+    ----------
+    source
+        What the spec says.
+    frame
+        The caller's frame; wins over the source.
+
+    Raises
+    ------
+    DataError
+        If there is nothing to read, it cannot be read, or two columns have one name.
+    """
+    if frame is None:
+        if isinstance(source, FrameSource):
+            raise DataError("data.source is missing: name a file, or pass data= in Python")
+        path = shipped_file(source) if isinstance(source, PackageSource) else Path(source.path)
+        frame = read_file(path, "csv" if isinstance(source, PackageSource) else source.type)
+    duplicated = frame.columns[frame.columns.duplicated()]
+    if len(duplicated):
+        raise DataError(f"two columns are named {str(duplicated[0])!r}: rename one of them")
+    if not len(frame):
+        raise DataError("the table has no rows")
+    return frame.set_axis([str(c) for c in frame.columns], axis="columns")
+
+
+def read_file(path: Path, kind: str | None = None) -> pd.DataFrame:
+    """Read a CSV, Parquet or Arrow/Feather file.
+
+    Raises
+    ------
+    DataError
+        If the file is absent or is not what its type says.
+    """
+    if not path.is_file():
+        raise DataError(f"there is no file {str(path)!r}")
+    kind = kind or ("csv" if ".csv" in path.name or ".tsv" in path.name else path.suffix[1:])
+    try:
+        if kind == "csv":
+            _refuse_duplicates(path)
+            return pd.read_csv(path, sep="\t" if ".tsv" in path.name else ",", low_memory=False)
+        if kind in ("parquet", "pq"):
+            return pd.read_parquet(path)
+        frame: pd.DataFrame = pyarrow.feather.read_table(path).to_pandas()
+        return frame
+    except DataError:
+        raise
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise DataError(f"{str(path)!r} cannot be read as {kind}: {reason}") from error
+
+
+def _refuse_duplicates(path: Path) -> None:
+    header = pd.read_csv(path, sep="\t" if ".tsv" in path.name else ",", header=None, nrows=1, dtype=str)
+    names = header.iloc[0].tolist()
+    twice = [n for i, n in enumerate(names) if n in names[:i]]
+    if twice:
+        raise DataError(f"two columns are named {str(twice[0])!r}: rename one of them")
+
+
+def shipped_file(source: PackageSource) -> Path:
+    """Return the path of a file that an installed distribution ships.
+
+    Raises
+    ------
+    DataError
+        If the distribution or the file is not there.
+    """
+    try:
+        distribution = importlib.metadata.distribution(source.distribution)
+    except importlib.metadata.PackageNotFoundError:
+        raise DataError(
+            f"the data comes with the package {source.distribution}: pip install {source.distribution}"
+        ) from None
+    path = Path(str(distribution.locate_file(source.path)))
+    if not path.is_file():
+        raise DataError(f"{source.distribution} {distribution.version} does not ship {source.path!r}")
+    return path

@@ -1,0 +1,224 @@
+"""The column store: a table encoded once into arrays, whose rows are positions."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, cast
+
+import numpy as np
+import pandas as pd
+
+from scopefe.components import Array, Keys
+
+FeatureKind = Literal["numerical", "ordinal", "categorical"]
+
+
+@dataclass(frozen=True, eq=False)
+class Feature:
+    """A column of the user's table.
+
+    Parameters
+    ----------
+    name
+        The column's name, any text.
+    kind
+        ``ordinal`` features are used on both the numeric and the categorical path.
+    values
+        float32 or float64, shape (rows,), missing is NaN; None for categorical features.
+    codes
+        The categories of a categorical feature; None otherwise.
+    """
+
+    name: str
+    kind: FeatureKind
+    values: Array | None
+    codes: Keys | None = None
+
+    @cached_property
+    def keys(self) -> Keys:
+        """The column read as categories; those of a numeric one are its distinct values."""
+        if self.codes is not None:
+            return self.codes
+        return number_keys(self.numbers)
+
+    @property
+    def numbers(self) -> Array:
+        """The numeric values."""
+        if self.values is None:
+            raise TypeError(f"feature {self.name!r} is categorical")
+        return self.values
+
+    @cached_property
+    def category_codes(self) -> Array:
+        """int64 codes as a model takes them: from 0, missing (where there is any) a category of its own."""
+        codes = self.keys.codes
+        return codes + 1 if self.keys.missing.any() else codes
+
+    def model_values(self) -> Array:
+        """float64 values as a model takes them: numbers, or category codes."""
+        if self.values is not None:
+            return finite(self.values)
+        return self.category_codes.astype(np.float64)
+
+    def take(self, rows: Array) -> Feature:
+        """Return the feature at these row positions, over the same categories."""
+        taken = Feature(
+            self.name,
+            self.kind,
+            None if self.values is None else self.values[rows],
+            None if self.codes is None else self.codes.take(rows),
+        )
+        if self.kind == "ordinal" or "keys" in self.__dict__:
+            taken.__dict__["keys"] = self.keys.take(rows)
+        return taken
+
+
+class Table:
+    """Encoded features over a set of rows.
+
+    Parameters
+    ----------
+    features
+        One per column, in table order.
+    rows
+        Number of rows.
+    """
+
+    def __init__(self, features: Sequence[Feature], rows: int) -> None:
+        self.features = tuple(features)
+        self.rows = rows
+        self._parent: Table | None = None
+        self._positions: Array | None = None
+        self._taken: dict[int, Feature] = {}
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def __getitem__(self, index: int) -> Feature:
+        if self._parent is None or self._positions is None:
+            return self.features[index]
+        if index not in self._taken:
+            self._taken[index] = self._parent[index].take(self._positions)
+        return self._taken[index]
+
+    @property
+    def names(self) -> list[str]:
+        """Names in table order."""
+        return [f.name for f in self.features]
+
+    @property
+    def kinds(self) -> list[FeatureKind]:
+        """Kinds in table order."""
+        return [f.kind for f in self.features]
+
+    def take(self, positions: Array) -> Table:
+        """Return a table of the rows at `positions`; a column is copied when it is first used."""
+        taken = Table(self.features, len(positions))
+        taken._parent, taken._positions = self, positions
+        return taken
+
+    def numeric(self, index: int) -> Array:
+        """Values of a numerical or ordinal feature, float32 or float64, shape (rows,)."""
+        return self[index].numbers
+
+    def keys(self, index: int) -> Keys:
+        """A feature read as categories."""
+        return self[index].keys
+
+    def matrix(self) -> Array:
+        """float64, shape (rows, features), as models take it; see `Feature.model_values`."""
+        result = np.empty((self.rows, len(self)), dtype=np.float64, order="F")
+        for i in range(len(self)):
+            result[:, i] = self[i].model_values()
+        return result
+
+    def categorical(self) -> list[int]:
+        """Positions of the categorical features."""
+        return [i for i, kind in enumerate(self.kinds) if kind == "categorical"]
+
+    def fingerprint(self) -> str:
+        """Hash of names, kinds, types and values."""
+        digest = hashlib.blake2b(digest_size=16)
+        for i in range(len(self)):
+            feature = self[i]
+            digest.update(repr((feature.name, feature.kind)).encode())
+            if feature.values is not None:
+                digest.update(str(feature.values.dtype).encode())
+                digest.update(np.ascontiguousarray(feature.values).data)
+            if feature.codes is not None:
+                digest.update(repr(feature.codes.labels.tolist()).encode())
+                digest.update(np.ascontiguousarray(feature.codes.codes).data)
+        return digest.hexdigest()
+
+
+def finite(values: Array) -> Array:
+    """Return float64 values with infinities turned into missing."""
+    result = np.array(values, dtype=np.float64)
+    result[np.isinf(result)] = np.nan
+    return result
+
+
+def number_keys(values: Array) -> Keys:
+    """Read a float array as categories: its distinct values in ascending order."""
+    missing = np.isnan(values)
+    labels, codes = np.unique(values[~missing].astype(np.float64), return_inverse=True)
+    full = np.full(len(values), -1, dtype=np.int64)
+    full[~missing] = codes
+    return Keys(full, labels)
+
+
+def text_keys(series: pd.Series[Any], missing_as: str | None = None) -> Keys:
+    """Read any column as categories.
+
+    Labels are text, or floats for numbers; booleans are the texts ``True`` and ``False``. Categories of a
+    pandas categorical keep their order, others are sorted: numbers first, then text.
+
+    Parameters
+    ----------
+    series
+        The column.
+    missing_as
+        Label that stands for missing values; None leaves them missing.
+    """
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        codes = series.cat.codes.to_numpy().astype(np.int64)
+        raw = list(series.cat.categories)
+        ordered = True
+    else:
+        codes, uniques = pd.factorize(series)
+        raw = list(uniques)
+        ordered = False
+    labels = [label_of(v) for v in raw]
+    kept = list(dict.fromkeys(labels))
+    if not ordered:
+        kept.sort(key=lambda v: (isinstance(v, str), v))
+    if missing_as is not None and (codes < 0).any() and missing_as not in kept:
+        kept.append(missing_as)
+    position = {label: i for i, label in enumerate(kept)}
+    fill = position[missing_as] if missing_as is not None and missing_as in position else -1
+    lookup = np.array([position[label] for label in labels] + [fill], dtype=np.int64)
+    return Keys(lookup[codes], label_array(kept))
+
+
+def label_of(value: Any) -> str | float:
+    """Return the label of a category's value: text, or a float for numbers."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value))
+    try:
+        return float(value) if not isinstance(value, pd.Timestamp | pd.Timedelta) else str(value)
+    except (TypeError, ValueError):
+        return str(value)
+
+
+def label_array(labels: Sequence[str | float]) -> Array:
+    """Return labels as an array: float64 if all are numbers, objects otherwise."""
+    if labels and all(isinstance(v, float) for v in labels):
+        return np.array(labels, dtype=np.float64)
+    result = np.empty(len(labels), dtype=object)
+    result[:] = labels
+    return cast(Array, result)
