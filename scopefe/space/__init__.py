@@ -1,0 +1,1 @@
+"""What could be made: expressions, pairs, universe, scope, pool, graph."""

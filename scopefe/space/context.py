@@ -1,0 +1,83 @@
+"""What a gate may see: the component API that the runner fills."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from scopefe.components import Array
+from scopefe.data.table import Table
+from scopefe.errors import ScopefeError
+from scopefe.space.scope import Scope
+from scopefe.space.universe import Universe
+
+
+class NeedsDataError(ScopefeError):
+    """A gate asked for data where only the schema is known."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A random part of the training and of the selection rows, drawn independently.
+
+    Parameters
+    ----------
+    ratio
+        Share of each role's rows.
+    seed
+        Seed of the draw; classes are stratified where their counts permit.
+    """
+
+    ratio: float = 1.0
+    seed: int = 1
+
+
+class GateContext(Protocol):
+    """What a gate is given. Test rows are not in it.
+
+    A pair gate sees the training rows, an operator gate the training and selection rows.
+    """
+
+    universe: Universe
+
+    def table(self) -> Table:
+        """Return the rows the gate may see."""
+        ...
+
+    def rng(self, name: str, seed: int) -> np.random.Generator:
+        """Return a random stream of its own for a name and a seed from the spec."""
+        ...
+
+    def gains(self, candidates: Array, *, sample: Sample, folds: int) -> Array:
+        """Return the FeatureBoost gain of candidates on a sample of rows.
+
+        Parameters
+        ----------
+        candidates
+            int64 ids, shape (n,).
+        sample
+            The rows: candidates learn from its training part and are scored on its selection part.
+        folds
+            Number of folds of the out-of-fold baseline on the sample.
+
+        Returns
+        -------
+        ndarray
+            float64, shape (n,); NaN for a candidate that failed.
+        """
+        ...
+
+    def matched(self, match: str) -> Scope:
+        """Return the pool of another spec, compiled on the same data."""
+        ...
+
+    def remember(self, name: str, parameters: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
+        """Return `compute()`, computed once for the same data, universe and parameters."""
+        ...
+
+    def note(self, name: str, fact: Any) -> None:
+        """Add a fact (JSON values) to the report."""
+        ...
