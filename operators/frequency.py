@@ -1,0 +1,25 @@
+"""How often a value occurs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scopefe import ANY, Keys, State, operator
+from scopefe.components import Array
+
+NAMES = ("freq",)
+
+
+@operator("freq", takes=(ANY,))
+class Frequency:
+    """Number of fitted rows with the same value; 0 for a value not seen, missing for a missing one."""
+
+    def fit(self, keys: Keys) -> State:
+        """Count every value."""
+        return {"labels": keys.labels, "counts": np.bincount(keys.codes[~keys.missing], minlength=keys.size)}
+
+    def apply(self, state: State, keys: Keys) -> Array:
+        """Look the values up."""
+        counts = np.append(state["counts"], 0).astype(np.float64)[keys.coded_as(state["labels"])]
+        counts[keys.missing] = np.nan
+        return counts
