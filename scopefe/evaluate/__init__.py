@@ -1,0 +1,1 @@
+"""What the features brought: downstream learners, metrics, seeds."""

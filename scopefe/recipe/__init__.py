@@ -1,0 +1,1 @@
+"""What is kept: selected features with their fitted state."""

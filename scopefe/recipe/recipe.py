@@ -1,0 +1,408 @@
+"""The recipe: the selected features with everything that was learned for them."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from scopefe.components import CAT, NUM, Array, Keys, Operator, State
+from scopefe.data.kinds import encode_column
+from scopefe.data.table import Feature, FeatureKind, Table, finite, label_array
+from scopefe.errors import DataError, RecipeError, UnknownNameError, suggestion
+from scopefe.registry import Components, components
+from scopefe.space.expression import Apply, Expression, Leaf, expression_from_json
+
+RECIPE_VERSION = 1
+LARGE = 20_000
+
+
+@dataclass(frozen=True)
+class Input:
+    """A column that a recipe reads.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    kind
+        How it is read.
+    single
+        Whether numbers are computed in float32.
+    missing_as
+        Category that stands for missing values.
+    """
+
+    name: str
+    kind: FeatureKind
+    single: bool
+    missing_as: str | None = None
+
+    def read(self, frame: pd.DataFrame) -> Feature:
+        """Encode the column of a frame.
+
+        Raises
+        ------
+        RecipeError
+            If the frame lacks the column, or it does not hold what the recipe was made for.
+        """
+        if self.name not in frame.columns:
+            raise RecipeError(
+                f"the table has no column {self.name!r}{suggestion(self.name, map(str, frame.columns))}"
+            )
+        series = frame[self.name]
+        if isinstance(series, pd.DataFrame):
+            raise RecipeError(f"the table has two columns named {self.name!r}")
+        try:
+            feature = encode_column(self.name, series, self.kind, self.missing_as)
+        except DataError as error:
+            raise RecipeError(str(error)) from None
+        if feature.values is None:
+            return feature
+        values = feature.values.astype(np.float32 if self.single else np.float64)
+        return Feature(self.name, self.kind, values, feature.codes)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedFeature:
+    """A selected feature with its fitted state.
+
+    Parameters
+    ----------
+    name
+        Name of the new column.
+    expression
+        What it computes.
+    operator
+        The operator of the expression's root.
+    state
+        What the operator learned.
+    """
+
+    name: str
+    expression: Apply
+    operator: Operator
+    state: State
+    gain: float
+    importance: float
+
+    @property
+    def inputs(self) -> list[str]:
+        """Names of the columns it reads."""
+        return [cast(Leaf, a).name for a in self.expression.arguments]
+
+    @property
+    def categorical(self) -> bool:
+        """Whether the values are category codes."""
+        return self.operator.gives == CAT
+
+    def apply(self, columns: Mapping[str, Feature]) -> Array:
+        """Return float64 values of every row; infinite values, and missing codes, are NaN."""
+        arguments = arguments_of(self.operator, [columns[name] for name in self.inputs])
+        values = finite(self.operator.apply(self.state, *arguments))
+        if self.categorical:
+            values[values < 0] = np.nan
+        return values
+
+
+def arguments_of(operator: Operator, features: Sequence[Feature]) -> list[Array | Keys]:
+    """Return what an operator is given of its input features."""
+    return [f.numbers if kind == NUM else f.keys for kind, f in zip(operator.takes, features, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """Selected features that can be applied to any frame with the same columns, one row at a time if need be.
+
+    Parameters
+    ----------
+    name
+        Name of the run it comes from.
+    features
+        In order of importance.
+    inputs
+        Columns that are read.
+    key
+        Provenance: key of the run's recipe step.
+    """
+
+    name: str
+    features: tuple[FittedFeature, ...]
+    inputs: tuple[Input, ...]
+    key: str
+
+    @property
+    def formulas(self) -> list[str]:
+        """The features as OpenFE writes them."""
+        return [f.expression.formula for f in self.features]
+
+    def transform(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Compute the new features.
+
+        Parameters
+        ----------
+        frame
+            Any rows with the recipe's input columns, in any column order; not changed.
+
+        Returns
+        -------
+        DataFrame
+            float64, one column per feature, with the index of `frame`.
+
+        Raises
+        ------
+        RecipeError
+            If an input column is absent or does not hold what it should.
+        """
+        columns = {i.name: i.read(frame) for i in self.inputs}
+        values = {f.name: f.apply(columns) for f in self.features}
+        return pd.DataFrame(values, index=frame.index, dtype=np.float64)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the recipe as JSON; large tables go to a Parquet file beside it.
+
+        The file appears under its name only when it is whole.
+        """
+        target = Path(path)
+        tables: dict[str, Array] = {}
+        document = {
+            "recipe_version": RECIPE_VERSION,
+            "name": self.name,
+            "key": self.key,
+            "inputs": [
+                {"name": i.name, "kind": i.kind, "type": "float32" if i.single else "float64",
+                 "missing_as": i.missing_as}
+                for i in self.inputs
+            ],
+            "features": [_feature_json(n, f, tables) for n, f in enumerate(self.features)],
+        }  # fmt: skip
+        if tables:
+            side = target.with_suffix(".parquet")
+            document["tables"] = side.name
+            _atomically(side, lambda p: _write_tables(tables, p))
+        text = json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False)
+        _atomically(target, lambda p: p.write_text(text + "\n", encoding="utf-8"))
+        return target
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], modules: Iterable[str] = ()) -> Recipe:
+        """Read a recipe.
+
+        Parameters
+        ----------
+        path
+            The JSON file.
+        modules
+            Modules with the operators of one's own that it uses.
+
+        Raises
+        ------
+        RecipeError
+            If the file is absent, no recipe, of a later version, or uses an unknown operator.
+        """
+        source = Path(path)
+        try:
+            document = json.loads(source.read_text(encoding="utf-8"))
+            version = document["recipe_version"]
+        except FileNotFoundError:
+            raise RecipeError(f"there is no recipe {str(source)!r}") from None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise RecipeError(f"{str(source)!r} is no recipe: {error}") from None
+        if version != RECIPE_VERSION:
+            raise RecipeError(
+                f"{str(source)!r} has recipe version {version}; this scopefe reads version {RECIPE_VERSION}"
+            )
+        try:
+            return _recipe(document, source, components(modules))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise RecipeError(f"{str(source)!r} is damaged: {type(error).__name__} {error}") from None
+
+
+def fit_recipe(
+    name: str,
+    key: str,
+    table: Table,
+    chosen: Sequence[tuple[Expression, Operator, float, float]],
+    missing_as: str | None = None,
+) -> Recipe:
+    """Fit selected features.
+
+    Parameters
+    ----------
+    table
+        The rows to learn from: training, then selection rows.
+    chosen
+        (expression, operator, gain, importance) of each feature, most important first.
+    missing_as
+        Category that stands for missing values in categorical columns.
+    """
+    position = {n: i for i, n in enumerate(table.names)}
+    used: dict[str, Feature] = {}
+    features = []
+    names = feature_names([e for e, *_ in chosen], set(table.names))
+    for new, (expression, operator, gain, importance) in zip(names, chosen, strict=True):
+        assert isinstance(expression, Apply)
+        inputs = [cast(Leaf, a).name for a in expression.arguments]
+        for i in inputs:
+            used.setdefault(i, compact(table[position[i]]))
+        state = operator.fit(*arguments_of(operator, [used[i] for i in inputs]))
+        features.append(FittedFeature(new, expression, operator, state, gain, importance))
+    inputs_read = tuple(
+        Input(
+            f.name,
+            f.kind,
+            f.values is not None and f.values.dtype == np.float32,
+            missing_as if f.kind == "categorical" else None,
+        )
+        for f in used.values()
+    )
+    return Recipe(name, tuple(features), inputs_read, key)
+
+
+def compact(feature: Feature) -> Feature:
+    """Return the feature without the labels that no row has, so that only these rows are learned from."""
+    if feature.codes is None:
+        return Feature(feature.name, feature.kind, feature.values)
+    used, codes = np.unique(feature.codes.codes, return_inverse=True)
+    missing = int(len(used) > 0 and used[0] < 0)
+    return Feature(
+        feature.name,
+        feature.kind,
+        feature.values,
+        Keys(codes.astype(np.int64) - missing, feature.codes.labels[used[missing:]]),
+    )
+
+
+def feature_names(expressions: Sequence[Expression], taken: set[str]) -> list[str]:
+    """Return names of new columns: the formula, made unique among the table's columns."""
+    names: list[str] = []
+    for expression in expressions:
+        name, number = expression.formula, 2
+        while name in taken:
+            name, number = f"{expression.formula} #{number}", number + 1
+        taken = taken | {name}
+        names.append(name)
+    return names
+
+
+def _feature_json(number: int, feature: FittedFeature, tables: dict[str, Array]) -> dict[str, Any]:
+    state: dict[str, Any] = {}
+    for name, values in feature.state.items():
+        if len(values) > LARGE:
+            tables[f"{number}/{name}"] = values
+            state[name] = {"dtype": _dtype(values), "table": f"{number}/{name}"}
+        else:
+            state[name] = {"dtype": _dtype(values), "values": [_plain(v) for v in values.tolist()]}
+    return {
+        "name": feature.name,
+        "formula": feature.expression.formula,
+        "expression": feature.expression.to_json(),
+        "operator": {
+            "name": feature.operator.name.partition("[")[0],
+            "parameters": dict(feature.operator.bound),
+            "version": feature.operator.version,
+        },
+        "gain": feature.gain,
+        "importance": feature.importance,
+        "state": state,
+    }
+
+
+def _dtype(values: Array) -> str:
+    return "label" if values.dtype == object else str(values.dtype)
+
+
+def _plain(value: Any) -> Any:
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    return None if math.isnan(value) else {"inf": 1 if value > 0 else -1}
+
+
+def _from_plain(value: Any) -> Any:
+    if value is None:
+        return math.nan
+    return math.inf * value["inf"] if isinstance(value, dict) else value
+
+
+def _write_tables(tables: dict[str, Array], path: Path) -> None:
+    """One row per value, so that tables of different lengths share one file."""
+    rows = pa.table(
+        {
+            "table": pa.array(np.repeat(list(tables), [len(v) for v in tables.values()])).dictionary_encode(),
+            "number": pa.array(np.concatenate([_numbers(v) for v in tables.values()])),
+            "text": pa.array([t for v in tables.values() for t in _texts(v)], type=pa.string()),
+        }
+    )
+    pq.write_table(rows, path, compression="zstd")
+
+
+def _numbers(values: Array) -> Array:
+    if values.dtype == object:
+        return np.array([v if isinstance(v, float) else math.nan for v in values], dtype=np.float64)
+    return values.astype(np.float64)
+
+
+def _texts(values: Array) -> list[str | None]:
+    if values.dtype == object:
+        return [v if isinstance(v, str) else None for v in values]
+    return [None] * len(values)
+
+
+def _read_tables(path: Path) -> dict[str, list[Any]]:
+    frame = pq.read_table(path).to_pydict()
+    result: dict[str, list[Any]] = {}
+    for table, number, text in zip(frame["table"], frame["number"], frame["text"], strict=True):
+        result.setdefault(table, []).append(number if text is None else text)
+    return result
+
+
+def _recipe(document: dict[str, Any], source: Path, known: Components) -> Recipe:
+    tables = _read_tables(source.with_name(document["tables"])) if "tables" in document else {}
+    inputs = tuple(
+        Input(i["name"], i["kind"], i["type"] == "float32", i["missing_as"]) for i in document["inputs"]
+    )
+    features = []
+    for item in document["features"]:
+        try:
+            operator = known.operators[item["operator"]["name"]].bind(item["operator"]["parameters"])
+        except UnknownNameError as error:
+            raise RecipeError(f"{str(source)!r} needs a module with an operator of yours: {error}") from None
+        expression = expression_from_json(item["expression"])
+        assert isinstance(expression, Apply)
+        state = {
+            name: _array(
+                v["dtype"], tables[v["table"]] if "table" in v else [_from_plain(x) for x in v["values"]]
+            )
+            for name, v in item["state"].items()
+        }
+        features.append(
+            FittedFeature(item["name"], expression, operator, state, item["gain"], item["importance"])
+        )
+    return Recipe(document["name"], tuple(features), inputs, document["key"])
+
+
+def _array(dtype: str, values: list[Any]) -> Array:
+    return label_array(values) if dtype == "label" else np.array(values, dtype=dtype)
+
+
+def _atomically(target: Path, write: Any) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    os.close(handle)
+    try:
+        write(Path(name))
+        Path(name).chmod(0o644)
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

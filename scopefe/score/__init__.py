@@ -1,0 +1,1 @@
+"""What each candidate is worth: baseline, FeatureBoost, halving, attribution."""

@@ -1,0 +1,121 @@
+"""Successive feature-wise halving, the first stage of OpenFE's selection."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from scopefe.components import Array
+
+SAME = 1e-20
+FALLBACK = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """One pass over the remaining candidates.
+
+    Parameters
+    ----------
+    train_rows, selection_rows
+        Number of rows scored on.
+    candidates
+        int64 ids in the order they were scored.
+    gains
+        float64, one per candidate; NaN where it failed.
+    same
+        How many were dropped because their gain equals that of a better-placed one.
+    kept
+        int64 ids that go on, best first.
+    """
+
+    train_rows: int
+    selection_rows: int
+    candidates: Array
+    gains: Array
+    same: int
+    kept: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Halving:
+    """The rounds, and the survivors, best first."""
+
+    rounds: tuple[Round, ...]
+    survivors: Array
+
+
+def row_blocks(rows: int, blocks: int, rng: random.Random) -> list[list[int]]:
+    """Return growing sets of shuffled positions: a first block, then twice as many each time, then all."""
+    positions = list(range(rows))
+    rng.shuffle(positions)
+    length = rows // blocks
+    sizes = [length * 2**r for r in range(blocks.bit_length() - 1)]
+    return [positions[:size] for size in sizes] + [positions]
+
+
+def halve(
+    candidates: Array,
+    score: Callable[[Array, Array, int], Array],
+    *,
+    train: int,
+    selection: int,
+    blocks: int,
+    min_candidates: int,
+    rng: random.Random,
+) -> Halving:
+    """Score candidates on growing row blocks, keeping the better half each time.
+
+    Parameters
+    ----------
+    candidates
+        int64 ids, in universe order.
+    score
+        ``(ids, positions, fitted) → gains``: positions of the rows among the development rows, the first
+        `fitted` of them from the training rows.
+    train, selection
+        Number of rows of each role; training rows come first.
+    blocks
+        Number of row blocks, a power of two.
+    min_candidates
+        When no more than so many are kept, the next round is the last and takes all rows.
+    rng
+        Python's random stream: shuffles the rows, then the candidates before each pass, as the openfe
+        package does.
+    """
+    train_blocks = row_blocks(train, blocks, rng)
+    selection_blocks = [[train + p for p in block] for block in row_blocks(selection, blocks, rng)]
+    if not train_blocks[0] or not selection_blocks[0]:
+        train_blocks, selection_blocks = train_blocks[-1:], selection_blocks[-1:]
+    rounds: list[Round] = []
+    remaining, place, last = candidates, 0, len(train_blocks) - 1
+    while True:
+        order = list(range(len(remaining)))
+        rng.shuffle(order)
+        shuffled = remaining[order]
+        fit, held = train_blocks[place], selection_blocks[place]
+        gains = score(shuffled, np.array(fit + held, dtype=np.int64), len(fit))
+        ranked = np.argsort(-gains, kind="stable")[: np.count_nonzero(~np.isnan(gains))]
+        distinct = ranked if rounds else _distinct(ranked, gains)
+        if place == last:
+            kept = distinct[gains[distinct] > 0]
+            kept = kept if len(kept) else distinct[:FALLBACK]
+        else:
+            kept = distinct[: max(len(distinct) // 2, min(len(distinct), min_candidates))]
+        remaining = shuffled[kept]
+        rounds.append(Round(len(fit), len(held), shuffled, gains, len(ranked) - len(distinct), remaining))
+        if place == last:
+            return Halving(tuple(rounds), remaining)
+        place = last if len(kept) <= min_candidates else place + 1
+
+
+def _distinct(ranked: Array, gains: Array) -> Array:
+    """Drop, from positions ranked by gain, those whose gain equals that of the one kept before."""
+    kept: list[int] = []
+    for position in ranked:
+        if not kept or not abs(gains[position] - gains[kept[-1]]) < SAME:
+            kept.append(int(position))
+    return np.array(kept, dtype=np.int64)

@@ -1,0 +1,94 @@
+"""What is optimised: task, loss, and LightGBM's words for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import scipy.special
+from sklearn.metrics import log_loss, roc_auc_score
+
+from scopefe.components import Array
+from scopefe.data.dataset import Task
+from scopefe.errors import DataError
+
+Metric = Literal["rmse", "binary_logloss", "multi_logloss", "auc"]
+DEFAULT_METRIC: dict[Task, Metric] = {
+    "regression": "rmse",
+    "binary": "binary_logloss",
+    "multiclass": "multi_logloss",
+}
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A task with the metric that gains are measured in.
+
+    Parameters
+    ----------
+    task
+        What is predicted.
+    metric
+        ``auc`` is better when larger, the others when smaller.
+    classes
+        Number of classes; 1 for a regression.
+    """
+
+    task: Task
+    metric: Metric
+    classes: int = 1
+
+    @classmethod
+    def of(cls, task: Task, classes: int, metric: str = "auto") -> Objective:
+        """Return the objective of a task.
+
+        Raises
+        ------
+        DataError
+            If the metric does not suit the task.
+        """
+        allowed = [DEFAULT_METRIC[task], *(["auc"] if task == "binary" else [])]
+        chosen = DEFAULT_METRIC[task] if metric == "auto" else metric
+        if chosen not in allowed:
+            raise DataError(
+                f"selection.metric {metric!r} does not suit a {task} task; use {' or '.join(allowed)}"
+            )
+        return cls(task, chosen, max(classes, 1))  # type: ignore[arg-type]
+
+    @property
+    def columns(self) -> int:
+        """Number of raw scores per row."""
+        return self.classes if self.task == "multiclass" else 1
+
+    @property
+    def sign(self) -> int:
+        """1 if smaller is better, -1 if larger is."""
+        return -1 if self.metric == "auc" else 1
+
+    def lightgbm(self) -> dict[str, Any]:
+        """Return LightGBM's parameters for the task and metric."""
+        parameters: dict[str, Any] = {"objective": self.task, "metric": self.metric}
+        if self.task == "multiclass":
+            parameters["num_class"] = self.classes
+        return parameters
+
+    def loss(self, target: Array, scores: Array) -> float:
+        """Return the metric of raw scores.
+
+        Parameters
+        ----------
+        target
+            float64, shape (n,).
+        scores
+            Raw scores, shape (n,) or (n, classes).
+        """
+        if self.metric == "rmse":
+            return float(np.sqrt(np.mean(np.square(target - scores))))
+        if self.metric == "multi_logloss":
+            return float(
+                log_loss(target, scipy.special.softmax(scores, axis=1), labels=list(range(self.classes)))
+            )
+        if self.metric == "binary_logloss":
+            return float(log_loss(target, scipy.special.expit(scores), labels=[0, 1]))
+        return float(roc_auc_score(target, scores))

@@ -1,0 +1,127 @@
+"""What a selection engine gives, and the native one: halving, attribution, the best k."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from scopefe.components import Array
+from scopefe.score.attribution import Attribution, attribute
+from scopefe.score.engine import Engine
+from scopefe.score.featureboost import Block, Evaluator, Failure, score
+from scopefe.score.halving import Halving, halve
+from scopefe.space.universe import Universe
+from scopefe.spec.models import Selection
+
+Timed = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
+
+
+@dataclass(frozen=True, eq=False)
+class Selected:
+    """What selection did.
+
+    Parameters
+    ----------
+    halving
+        Rounds and survivors.
+    attribution
+        Survivors by importance.
+    failures
+        Candidates that could not be computed or scored.
+    """
+
+    halving: Halving
+    attribution: Attribution
+    failures: tuple[Failure, ...] = ()
+    gains: dict[int, float] = field(default_factory=dict)
+
+    @classmethod
+    def nothing(cls) -> Selected:
+        """Return the selection from an empty pool."""
+        none = np.empty(0, dtype=np.int64)
+        return cls(Halving((), none), Attribution(none, np.empty(0), 0, ()))
+
+
+class SelectionEngine(Protocol):
+    """Selects from a pool."""
+
+    def __call__(
+        self,
+        universe: Universe,
+        candidates: Array,
+        block: Block,
+        settings: Selection,
+        seed: int,
+        step: Timed,
+    ) -> Selected:
+        """Select.
+
+        Parameters
+        ----------
+        candidates
+            int64 ids, in universe order.
+        block
+            All training rows, then all selection rows, with their baseline scores.
+        step
+            Times a step and gives the function that tells its progress.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Native:
+    """scopefe's own engine: the rules of OpenFE (successive halving, then attribution)."""
+
+    evaluator: Evaluator
+    engine: Engine
+
+    def __call__(
+        self,
+        universe: Universe,
+        candidates: Array,
+        block: Block,
+        settings: Selection,
+        seed: int,
+        step: Timed,
+    ) -> Selected:
+        rng = random.Random(seed)
+        failures: list[Failure] = []
+        with step("halving", len(candidates)) as advance:
+
+            def gains(ids: Array, rows: Array, fitted: int) -> Array:
+                part = Block(
+                    block.table.take(rows), fitted, block.target[rows], block.scores[rows], block.objective
+                )
+                result, failed = score(
+                    universe, ids, part, self.evaluator, self.engine, stage="halving", advance=advance
+                )
+                failures.extend(failed)
+                return result
+
+            halving = halve(
+                candidates,
+                gains,
+                train=block.fitted,
+                selection=len(block.target) - block.fitted,
+                blocks=settings.data_blocks,
+                min_candidates=settings.min_candidates,
+                rng=rng,
+            )
+        with step("attribution", None):
+            attribution = attribute(
+                universe, halving.survivors, block, self.engine, method=settings.attribution, rng=rng
+            )
+        return Selected(halving, attribution, (*failures, *attribution.failures), last_gains(halving))
+
+
+def last_gains(halving: Halving) -> dict[int, float]:
+    """Return the gain of each candidate of the last round."""
+    if not halving.rounds:
+        return {}
+    last = halving.rounds[-1]
+    return {int(i): float(g) for i, g in zip(last.candidates, last.gains, strict=True)}
