@@ -1,0 +1,1 @@
+"""What is told: the report model, its making and its HTML."""

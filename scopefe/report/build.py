@@ -1,0 +1,204 @@
+"""Making the report from what a run computed."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from scopefe.components import Array, Keys
+from scopefe.data.dataset import Dataset
+from scopefe.report.model import (
+    BaselineFacts,
+    DataFacts,
+    EvaluationFacts,
+    FailureFacts,
+    FeatureFacts,
+    ProbeFacts,
+    RoundFacts,
+    Score,
+    SelectedFacts,
+    SelectionFacts,
+    StepFacts,
+)
+from scopefe.score.baseline import BaselineScores
+from scopefe.score.featureboost import Block, Failure
+from scopefe.score.halving import Round
+from scopefe.score.selection import Selected
+from scopefe.space.expression import key_of
+from scopefe.space.graph import Graph
+from scopefe.space.universe import Universe
+from scopefe.spec.models import Spec
+
+RANKING_SHOWN = 100
+PACKAGES = ("lightgbm", "numpy", "pandas", "scikit-learn", "scipy", "pyarrow", "networkx", "pydantic")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the packages that results depend on."""
+    return {"python": platform.python_version()} | {p: importlib.metadata.version(p) for p in PACKAGES}
+
+
+def portable(value: Any, paths: dict[str, str], place: str = "") -> Any:
+    """Return a spec's values with absolute paths cut to their last part; `paths` gets the whole ones."""
+    if isinstance(value, dict):
+        return {k: portable(v, paths, f"{place}.{k}" if place else str(k)) for k, v in value.items()}
+    if isinstance(value, list):
+        return [portable(v, paths, f"{place}.{i}") for i, v in enumerate(value)]
+    if isinstance(value, str) and re.match(r"^(/|[A-Za-z]:\\)", value):
+        paths[place] = value
+        return re.split(r"[/\\]", value)[-1]
+    return value
+
+
+def spec_facts(spec: Spec, paths: dict[str, str]) -> dict[str, Any]:
+    """Return the whole spec without what changes no result."""
+    values = spec.model_dump(mode="json", by_alias=True, exclude={"execution", "report"})
+    result: dict[str, Any] = portable(values, paths)
+    return result
+
+
+def data_facts(spec: Spec, data: Dataset) -> DataFacts:
+    """Describe the data."""
+    source = spec.data.source
+    shown = getattr(source, "path", "frame").rpartition("/")[2]
+    features = []
+    for i, (name, kind) in enumerate(zip(data.table.names, data.table.kinds, strict=True)):
+        keys: Keys = data.development.keys(i)
+        distinct = np.unique(keys.codes[~keys.missing])
+        features.append(
+            FeatureFacts(name=name, kind=kind, missing=int(keys.missing.sum()), distinct=len(distinct))
+        )
+    return DataFacts(
+        source=shown,
+        fingerprint=data.fingerprint,
+        rows=data.rows.counts(),
+        split=portable(spec.data.split.model_dump(mode="json"), {}),
+        target=spec.data.target.column,
+        task=data.labels.task,
+        classes=list(data.labels.classes),
+        features=features,
+        left_out=data.dropped,
+    )
+
+
+def graph_facts(graph: Graph) -> list[StepFacts]:
+    """Describe the steps, inputs before the steps that read them."""
+    return [
+        StepFacts(
+            name=step.name,
+            component=step.component,
+            key=step.key,
+            inputs=graph.inputs(step.name),
+            parameters=portable(dict(step.parameters), {}),
+        )
+        for step in graph
+    ]
+
+
+def probe_facts(facts: dict[str, Any]) -> list[ProbeFacts] | None:
+    """Describe the probe, if there was one."""
+    if "probe" not in facts:
+        return None
+    return [
+        ProbeFacts(operator=name, **{**f, "score": f["score"] if np.isfinite(f["score"]) else None})
+        for name, f in facts["probe"].items()
+    ]
+
+
+def baseline_facts(block: Block, scores: BaselineScores) -> BaselineFacts:
+    """Describe the baseline."""
+    return BaselineFacts(metric=block.objective.metric, initial=block.initial, trees=list(scores.trees))
+
+
+def selection_facts(
+    universe: Universe,
+    selected: Selected,
+    spec: Spec,
+    failures: Sequence[Failure],
+    names: Sequence[str],
+) -> SelectionFacts:
+    """Describe the selection.
+
+    Parameters
+    ----------
+    failures
+        All of the run's, probing included.
+    names
+        Names of the new columns, one per selected feature.
+    """
+    ranked = selected.attribution
+    count = max(RANKING_SHOWN, len(names))
+    ranking = [
+        _selected(universe, int(candidate), rank, selected, float(importance))
+        for rank, (candidate, importance) in enumerate(
+            zip(ranked.candidates[:count], ranked.importances[:count], strict=True), start=1
+        )
+    ]
+    chosen = [facts.model_copy(update={"name": name}) for facts, name in zip(ranking, names, strict=False)]
+    return SelectionFacts(
+        engine=spec.selection.engine,
+        rounds=[_round(r) for r in selected.halving.rounds],
+        survivors=len(selected.halving.survivors),
+        attribution=spec.selection.attribution,
+        attribution_trees=ranked.trees,
+        ranking=ranking[:RANKING_SHOWN],
+        selected=chosen,
+        failures=[FailureFacts(**vars(f)) for f in sorted(failures, key=lambda f: (f.stage, f.candidate))],
+    )
+
+
+def _selected(
+    universe: Universe, candidate: int, rank: int, selected: Selected, importance: float
+) -> SelectedFacts:
+    expression = universe.expression(candidate)
+    (operator,), (left,), (right,) = universe.decode(np.array([candidate]))
+    return SelectedFacts(
+        rank=rank,
+        name=expression.formula,
+        formula=expression.formula,
+        key=key_of(expression),
+        operator=universe.operators[operator].name,
+        inputs=[universe.names[i] for i in (left, right) if i >= 0],
+        gain=selected.gains[candidate],
+        importance=importance,
+    )
+
+
+def _round(facts: Round) -> RoundFacts:
+    scored = facts.gains[~np.isnan(facts.gains)]
+    return RoundFacts(
+        train_rows=facts.train_rows,
+        selection_rows=facts.selection_rows,
+        candidates=len(facts.candidates),
+        failed=len(facts.gains) - len(scored),
+        same_gain=facts.same,
+        kept=len(facts.kept),
+        best_gain=float(scored.max()) if len(scored) else None,
+        median_gain=float(np.median(scored)) if len(scored) else None,
+        positive=int((scored > 0).sum()),
+    )
+
+
+def score_facts(values: Sequence[float]) -> Score:
+    """Describe a metric over seeds."""
+    array: Array = np.array(values)
+    return Score(mean=float(array.mean()), std=float(array.std()), values=list(values))
+
+
+def evaluation_facts(
+    metric: tuple[str, bool], spec: Spec, base: Sequence[float], after: Sequence[float] | None
+) -> EvaluationFacts:
+    """Describe the evaluation."""
+    return EvaluationFacts(
+        metric=metric[0],
+        larger_is_better=metric[1],
+        protocol=spec.evaluation.protocol,
+        seeds=spec.evaluation.seeds,
+        base=score_facts(base),
+        with_features=None if after is None else score_facts(after),
+    )

@@ -1,0 +1,219 @@
+"""The provenance report: a documented, versioned document.
+
+Everything outside `volatile` is the same for the same spec, data and package versions, whatever the number of
+jobs; times, paths and facts of the machine stand in `volatile` only.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+REPORT_VERSION = 1
+
+
+class Part(BaseModel):
+    """Base of the report's parts."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Count(Part):
+    """Candidates as generated (raw) and after canonicalisation (unique)."""
+
+    raw: int
+    unique: int
+
+
+class OperatorCount(Part):
+    """Counts of one operator."""
+
+    operator: str
+    signature: str
+    arity: int
+    universe: Count
+    pool: Count
+
+
+class ClusterCount(Part):
+    """Features of a cluster, and the pool's two-input candidates inside it."""
+
+    cluster: int
+    features: list[str]
+    candidates: int
+
+
+class SpaceFacts(Part):
+    """The counted candidate space."""
+
+    universe: Count
+    pool: Count
+    reduction: float = Field(description="1 - pool / universe, raw; 0 for an empty universe.")
+    operators: list[OperatorCount]
+    clusters: list[ClusterCount] | None = Field(None, description="Where a gate clusters the features.")
+    across_clusters: int | None = Field(None, description="Two-input candidates of the pool across clusters.")
+
+
+class FeatureFacts(Part):
+    """A feature of the table."""
+
+    name: str
+    kind: Literal["numerical", "ordinal", "categorical"]
+    missing: int = Field(description="Missing values on the development rows.")
+    distinct: int = Field(description="Distinct values on the development rows.")
+
+
+class DataFacts(Part):
+    """The data as it was used."""
+
+    source: str
+    fingerprint: str = Field(description="Hash of the development rows, their roles and targets.")
+    rows: dict[str, int]
+    split: dict[str, Any]
+    target: str
+    task: Literal["regression", "binary", "multiclass"]
+    classes: list[str]
+    features: list[FeatureFacts]
+    left_out: dict[str, str] = Field(description="Columns that are no features, with the reason.")
+
+
+class StepFacts(Part):
+    """A step of the graph."""
+
+    name: str
+    component: str
+    key: str
+    inputs: list[str]
+    parameters: dict[str, Any]
+
+
+class ProbeFacts(Part):
+    """How an operator fared in probing."""
+
+    operator: str
+    score: float | None
+    best: float | None
+    candidates: int
+    kept: bool
+
+
+class BaselineFacts(Part):
+    """The scores that candidates have to improve on."""
+
+    metric: str
+    initial: float = Field(description="Metric of the baseline on the selection rows.")
+    trees: list[int]
+
+
+class RoundFacts(Part):
+    """A round of successive halving."""
+
+    train_rows: int
+    selection_rows: int
+    candidates: int
+    failed: int
+    same_gain: int = Field(description="Dropped because their gain equals that of a better-placed one.")
+    kept: int
+    best_gain: float | None
+    median_gain: float | None
+    positive: int = Field(description="Candidates with a gain above 0.")
+
+
+class SelectedFacts(Part):
+    """A selected feature."""
+
+    rank: int
+    name: str
+    formula: str
+    key: str
+    operator: str
+    inputs: list[str]
+    gain: float = Field(description="FeatureBoost gain in the last round.")
+    importance: float
+
+
+class FailureFacts(Part):
+    """A candidate that could not be computed or scored."""
+
+    candidate: int
+    formula: str
+    stage: str
+    error: str
+
+
+class SelectionFacts(Part):
+    """What selection did."""
+
+    engine: str
+    rounds: list[RoundFacts]
+    survivors: int
+    attribution: str
+    attribution_trees: int
+    ranking: list[SelectedFacts] = Field(description="Survivors by importance, at most 100.")
+    selected: list[SelectedFacts]
+    failures: list[FailureFacts]
+
+
+class Score(Part):
+    """A metric over seeds."""
+
+    mean: float
+    std: float = Field(description="Standard deviation over seeds (ddof 0).")
+    values: list[float]
+
+
+class EvaluationFacts(Part):
+    """What the features brought."""
+
+    metric: str
+    larger_is_better: bool
+    protocol: Literal["inductive", "benchmark"]
+    seeds: int
+    base: Score
+    with_features: Score | None = Field(description="None where no feature was selected.")
+
+
+class StepTime(Part):
+    """How long a step took."""
+
+    step: str
+    seconds: float
+    reused: bool = Field(
+        description="Taken from another run of this process; the seconds are those it took then."
+    )
+
+
+class Volatile(Part):
+    """What differs from run to run."""
+
+    started: str
+    seconds: float
+    run_seconds: float = Field(description="Feature engineering: gates, baseline, halving and attribution.")
+    times: list[StepTime]
+    jobs: int
+    machine: str
+    python: str
+    folder: str
+    paths: dict[str, str] = Field(description="Paths the spec names, as they were resolved.")
+
+
+class Report(Part):
+    """The provenance report of one run."""
+
+    report_version: Literal[1] = 1
+    scopefe: str
+    name: str
+    description: str
+    spec: dict[str, Any] = Field(description="The whole spec, defaults included, execution left out.")
+    seed: int
+    versions: dict[str, str]
+    data: DataFacts
+    graph: list[StepFacts]
+    space: SpaceFacts
+    probe: list[ProbeFacts] | None
+    baseline: BaselineFacts | None
+    selection: SelectionFacts
+    evaluation: EvaluationFacts | None
+    notes: list[str] = Field(description="What a reader should know: what was dropped, and why.")
+    volatile: Volatile

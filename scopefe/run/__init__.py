@@ -1,0 +1,1 @@
+"""How a spec is carried out: compiling, executing, engines, store, progress."""

@@ -1,0 +1,298 @@
+"""From a spec to a counted candidate space."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from scopefe.components import Array
+from scopefe.data.dataset import Dataset
+from scopefe.data.table import FeatureKind
+from scopefe.errors import ComponentError, SpecError
+from scopefe.report.model import ClusterCount, Count, OperatorCount, SpaceFacts
+from scopefe.run.gating import admit
+from scopefe.run.progress import Listener, silent
+from scopefe.run.store import Store
+from scopefe.run.workbench import Context, Workbench
+from scopefe.space.context import NeedsDataError, Sample
+from scopefe.space.graph import Graph, key_of
+from scopefe.space.pool import read_pool, write_pool
+from scopefe.space.scope import Scope
+from scopefe.space.universe import Universe
+from scopefe.spec.check import resolved_operators
+from scopefe.spec.loader import load_spec
+from scopefe.spec.models import Spec
+
+
+@dataclass(eq=False)
+class Compiled:
+    """A spec's counted candidate space.
+
+    Parameters
+    ----------
+    spec
+        The spec.
+    universe
+        Every candidate.
+    scope
+        What the gates leave; an upper bound where `bounded` names gates that need data.
+    graph
+        The steps up to the pool, with keys.
+    facts
+        What the gates noted: ``clusters`` (cluster of each feature), ``probe`` (scores), and so on.
+    bounded
+        Places of the gates that could not be carried out without data.
+    """
+
+    spec: Spec
+    universe: Universe
+    scope: Scope
+    graph: Graph
+    facts: dict[str, Any] = field(default_factory=dict)
+    bounded: list[str] = field(default_factory=list)
+    bench: Workbench | None = None
+    data: Dataset | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the spec."""
+        return self.spec.name
+
+    @property
+    def pool_size(self) -> int:
+        """Raw number of candidates in the pool."""
+        return len(self.scope)
+
+    @property
+    def clusters(self) -> Array | None:
+        """Cluster of each feature, where a gate clusters them."""
+        labels = self.facts.get("clusters")
+        return None if labels is None else np.array(labels, dtype=np.int64)
+
+    @property
+    def space(self) -> SpaceFacts:
+        """The counts, as the report has them."""
+        return count(self.universe, self.scope, self.clusters)
+
+    def write_pool(self, path: Path) -> int:
+        """Write the concrete enumeration to Parquet and return its length; see `scopefe.space.pool`."""
+        return write_pool(self.scope, path, self.clusters)
+
+
+def compile(
+    spec: Spec,
+    *,
+    data: pd.DataFrame | None = None,
+    static: bool = False,
+    pool: Path | None = None,
+    store: Store | None = None,
+    listener: Listener = silent,
+) -> Compiled:
+    """Compile a spec into a counted candidate space; the pool is counted, never scored.
+
+    Parameters
+    ----------
+    spec
+        From `scopefe.load_spec`.
+    data
+        A frame instead of the spec's source.
+    static
+        Use the kinds given in the spec only, and read no data; gates that need data are left open.
+    pool
+        An enumeration written by `Compiled.write_pool`, taken instead of what the gates leave.
+    store
+        Results shared with other specs.
+    listener
+        Told of progress.
+
+    Raises
+    ------
+    ScopefeError
+        If the spec, its data or a component is at fault.
+    """
+    return _compile(spec, data, static, pool, Workbench(spec, store or Store(), listener, data), ())
+
+
+def _compile(
+    spec: Spec,
+    frame: pd.DataFrame | None,
+    static: bool,
+    pool: Path | None,
+    bench: Workbench,
+    above: tuple[str, ...],
+) -> Compiled:
+    graph = Graph()
+    if static:
+        dataset, kinds = None, _static_kinds(spec)
+    else:
+        with bench.step("data"):
+            dataset = bench.load()
+            kinds = dict(zip(dataset.table.names, dataset.table.kinds, strict=True))
+    source = spec.data.model_dump(mode="json")
+    graph.add("source", source["source"]["type"], reads=dataset.fingerprint if dataset else key_of(source))
+    graph.add("kinds", "openfe-rule", ["source"], source["features"])
+    operators = resolved_operators(spec)
+    universe = Universe(list(kinds), list(kinds.values()), operators, spec.operators.directions)
+    graph.add(
+        "universe",
+        "enumeration",
+        ["kinds"],
+        {"operators": [o.name for o in operators], "directions": spec.operators.directions},
+        version=key_of([o.version for o in operators]),
+    )
+    result = Compiled(spec, universe, Scope.everything(universe), graph, bench=bench, data=dataset)
+    if pool is not None:
+        result.scope = read_pool(pool, universe)
+        graph.add("pool", "file", ["universe"], reads=key_of(result.scope.ids().tolist()))
+        return result
+    for place in ("pairs", "operators"):
+        _gate(result, place, frame, above)
+    graph.add("pool", "scope", ["operators"])
+    return result
+
+
+def _gate(result: Compiled, place: str, frame: pd.DataFrame | None, above: tuple[str, ...]) -> None:
+    """Carry out one of the two gates of a spec, and add it to the graph with what it computed."""
+    spec, bench = result.spec, result.bench
+    assert bench is not None
+    components = spec.origin.components
+    registry = components.pair_gates if place == "pairs" else components.operator_gates
+    expression = getattr(spec.scope, place)
+
+    def match(name: str) -> Scope:
+        return _matched(spec, name, result.universe, frame, bench, above)
+
+    with bench.step(place) as advance:
+        if result.data is None:
+            context: Any = StaticContext(result.universe)
+        else:
+            context = Context(bench, result.data, result.universe, match, place == "pairs", advance)
+        try:
+            result.scope = admit(expression, registry, context, result.scope)
+        except NeedsDataError:
+            result.bounded.append(f"scope.{place}")
+        except ComponentError as error:
+            raise SpecError(str(error), spec.origin.mark("scope", place)) from error
+    result.facts |= context.facts
+    inputs = ["universe" if place == "pairs" else "pairs"]
+    for name, parameters in context.artefacts.items():
+        inputs.append(result.graph.add(name, name, ["universe"], parameters))
+    version = key_of(sorted(g.version for g in registry))
+    parameters = expression.model_dump(mode="json", by_alias=True)
+    result.graph.add(place, registry.sort, inputs, parameters, version=version)
+
+
+def _matched(
+    spec: Spec,
+    name: str,
+    universe: Universe,
+    frame: pd.DataFrame | None,
+    bench: Workbench,
+    above: tuple[str, ...],
+) -> Scope:
+    """Compile the spec that a gate matches, with the same fragments and overrides, on the same data."""
+    if name in above:
+        raise SpecError(f"match goes in a circle: {' → '.join([*above, name])}")
+    origin = spec.origin
+    other = load_spec(name, overrides=origin.overrides, fragments=origin.fragments, modules=origin.modules)
+    inner = Workbench(other, bench.store, bench.listener, frame, bench.evaluator)
+    inner.engine = bench.engine
+    compiled = _compile(other, frame, False, None, inner, (*above, name))
+    if compiled.universe.key != universe.key:
+        raise SpecError(f"match {name!r} has another universe: its features, kinds or operators differ")
+    return compiled.scope
+
+
+def _static_kinds(spec: Spec) -> dict[str, FeatureKind]:
+    kinds = dict(spec.data.features.kinds)
+    if not kinds:
+        raise SpecError(
+            "without data, kinds must be given: write data.features.kinds: {COLUMN: numerical, …}",
+            spec.origin.mark("data", "features"),
+        )
+    return kinds
+
+
+@dataclass(eq=False)
+class StaticContext:
+    """A gate context where only the schema is known: asking for more raises `NeedsDataError`."""
+
+    universe: Universe
+    facts: dict[str, Any] = field(default_factory=dict)
+    artefacts: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def table(self) -> Any:
+        """There are no rows."""
+        raise NeedsDataError("rows")
+
+    def rng(self, name: str, seed: int) -> Any:
+        """What is drawn would be counted, but never be the same as with data."""
+        raise NeedsDataError("draws")
+
+    def gains(self, candidates: Array, *, sample: Sample, folds: int) -> Array:
+        """There are no rows."""
+        raise NeedsDataError("gains")
+
+    def matched(self, match: str) -> Scope:
+        """The other spec may need rows."""
+        raise NeedsDataError("matched")
+
+    def remember(self, name: str, parameters: Mapping[str, Any], compute: Any) -> Any:
+        """Only gates with data have artefacts."""
+        raise NeedsDataError(name)
+
+    def note(self, name: str, fact: Any) -> None:
+        """Add a fact."""
+        self.facts[name] = fact
+
+
+def count(universe: Universe, scope: Scope, clusters: Array | None = None) -> SpaceFacts:
+    """Count a scope, per operator and per cluster, without enumerating it where it is factored."""
+    everything = Scope.everything(universe)
+
+    def counted(part: Scope, operator: int) -> Count:
+        return Count(raw=part.count(operator), unique=part.count_unique(operator))
+
+    operators = [
+        OperatorCount(
+            operator=o.name,
+            signature=o.signature,
+            arity=o.arity,
+            universe=counted(everything, i),
+            pool=counted(scope, i),
+        )
+        for i, o in enumerate(universe.operators)
+    ]
+
+    def total(side: str) -> Count:
+        counts = [getattr(o, side) for o in operators]
+        return Count(raw=sum(c.raw for c in counts), unique=sum(c.unique for c in counts))
+
+    whole, pool = total("universe"), total("pool")
+    inside, across = _by_cluster(universe, scope, clusters) if clusters is not None else (None, None)
+    return SpaceFacts(
+        universe=whole,
+        pool=pool,
+        reduction=1 - pool.raw / whole.raw if whole.raw else 0.0,
+        operators=operators,
+        clusters=inside,
+        across_clusters=across,
+    )
+
+
+def _by_cluster(universe: Universe, scope: Scope, clusters: Array) -> tuple[list[ClusterCount], int]:
+    per_cluster, across = scope.count_by_label(clusters)
+    counts = [
+        ClusterCount(
+            cluster=int(c),
+            features=[n for n, label in zip(universe.names, clusters, strict=True) if label == c],
+            candidates=int(per_cluster[c]),
+        )
+        for c in range(int(clusters.max()) + 1)
+    ]
+    return counts, across

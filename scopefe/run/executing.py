@@ -1,0 +1,304 @@
+"""From a spec to selected features, a recipe and a provenance report."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import scopefe
+from scopefe.components import Array
+from scopefe.data.dataset import Dataset
+from scopefe.evaluate.downstream import (
+    METRIC,
+    Matrix,
+    evaluate,
+    fitted_features,
+    originals,
+    transductive_features,
+)
+from scopefe.recipe.recipe import Recipe, fit_recipe
+from scopefe.report import build
+from scopefe.report.html import render
+from scopefe.report.model import EvaluationFacts, Report, StepTime, Volatile
+from scopefe.run.compiling import Compiled, compile
+from scopefe.run.progress import Listener, silent
+from scopefe.run.store import Store
+from scopefe.run.workbench import Workbench
+from scopefe.score.baseline import BaselineScores
+from scopefe.score.featureboost import Block
+from scopefe.score.openfe import OpenFE
+from scopefe.score.selection import Native, Selected
+from scopefe.space.graph import key_of
+from scopefe.spec.models import Spec
+
+FEATURE_ENGINEERING = ("pairs", "operators", "pool", "baseline", "halving", "attribution")
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A finished run.
+
+    Parameters
+    ----------
+    report
+        The provenance report.
+    recipe
+        The selected features, fitted on the development rows.
+    folder
+        Where report and recipe were written; None if they were not.
+    """
+
+    report: Report
+    recipe: Recipe
+    folder: Path | None
+
+    @property
+    def name(self) -> str:
+        """Name of the spec."""
+        return self.report.name
+
+
+def execute(
+    spec: Spec,
+    *,
+    data: pd.DataFrame | None = None,
+    pool: Path | None = None,
+    store: Store | None = None,
+    listener: Listener = silent,
+    write: bool = True,
+) -> Run:
+    """Execute a spec: compile, select, fit the recipe, evaluate, report.
+
+    Parameters
+    ----------
+    spec
+        From `scopefe.load_spec`.
+    data
+        A frame instead of the spec's source; not changed.
+    pool
+        An enumeration to run instead of what the gates leave.
+    store
+        Results shared with other specs of this process.
+    listener
+        Told of progress.
+    write
+        Whether to make a run folder with report and recipe.
+
+    Raises
+    ------
+    ScopefeError
+        If the spec, its data or a component is at fault; no run folder is left then.
+    """
+    started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
+    compiled = compile(spec, data=data, pool=pool, store=store, listener=listener)
+    bench, dataset = compiled.bench, compiled.data
+    assert bench is not None and dataset is not None
+    with bench.step("pool"):
+        candidates = compiled.scope.ids()
+    block, scores, selected = _select(compiled, bench, dataset, candidates)
+    _extend(compiled, spec)
+    recipe = _recipe(compiled, dataset, selected)
+    evaluation = _evaluate(bench, dataset, recipe, compiled)
+    paths: dict[str, str] = {}
+    report = Report(
+        scopefe=scopefe.__version__,
+        name=spec.name,
+        description=spec.description,
+        spec=build.spec_facts(spec, paths),
+        seed=spec.seed,
+        versions=build.versions(),
+        data=build.data_facts(spec, dataset),
+        graph=build.graph_facts(compiled.graph),
+        space=compiled.space,
+        probe=build.probe_facts(compiled.facts),
+        baseline=None if block is None or scores is None else build.baseline_facts(block, scores),
+        selection=build.selection_facts(
+            compiled.universe,
+            selected,
+            spec,
+            [*bench.failures, *selected.failures],
+            [f.name for f in recipe.features],
+        ),
+        evaluation=evaluation,
+        notes=_notes(compiled, dataset, selected, evaluation),
+        volatile=Volatile(
+            started=started.isoformat(timespec="seconds"),
+            seconds=time.perf_counter() - clock,
+            run_seconds=sum(t.seconds for t in bench.times if t.step in FEATURE_ENGINEERING),
+            times=[StepTime(**vars(t)) for t in bench.times],
+            jobs=bench.engine.jobs,
+            machine=f"{platform.system()} {platform.machine()}, {bench.engine.jobs} jobs",
+            python=platform.python_version(),
+            folder="",
+            paths=paths,
+        ),
+    )
+    folder = _write(report, recipe, spec, started) if write else None
+    return Run(report, recipe, folder)
+
+
+def _select(
+    compiled: Compiled, bench: Workbench, data: Dataset, candidates: Array
+) -> tuple[Block | None, BaselineScores | None, Selected]:
+    """Score the baseline and select from the pool; an empty pool needs neither."""
+    if not len(candidates):
+        return None, None, Selected.nothing()
+    spec, objective = compiled.spec, bench.objective(data)
+    settings = spec.baseline
+    key = key_of(["baseline", data.fingerprint, settings.model_dump(), objective.metric, spec.seed])
+    with bench.step("baseline", settings.folds if settings.boosting else None) as advance:
+        scores: BaselineScores = bench.remember(
+            key,
+            lambda: bench.baseline(data.development, data.scaled_target, objective, settings.folds, advance),
+        )
+    block = Block(data.development, len(data.rows.train), data.scaled_target, scores.scores, objective)
+    engine = (
+        Native(bench.evaluator, bench.engine)
+        if spec.selection.engine == "native"
+        else OpenFE(bench.engine.jobs)
+    )
+    return block, scores, engine(compiled.universe, candidates, block, spec.selection, spec.seed, bench.step)
+
+
+def _extend(compiled: Compiled, spec: Spec) -> None:
+    """Add the steps after the pool to the graph."""
+    graph, selection = compiled.graph, spec.selection
+    baseline = spec.baseline.model_dump(mode="json")
+    graph.add("baseline", "lightgbm" if spec.baseline.boosting else "constant", ["kinds"], baseline)
+    halving = {"data_blocks": selection.data_blocks, "min_candidates": selection.min_candidates,
+               "seed": spec.seed, "metric": selection.metric}  # fmt: skip
+    graph.add("halving", selection.engine, ["pool", "baseline"], halving)
+    graph.add("attribution", selection.attribution, ["halving", "baseline"])
+    graph.add("selection", "keep", ["attribution"], {"keep": selection.keep})
+    graph.add("recipe", "fit", ["selection", "source"])
+    graph.add("evaluation", spec.evaluation.protocol, ["recipe"], spec.evaluation.model_dump(mode="json"))
+    graph.add("report", "report", ["evaluation", "recipe"])
+
+
+def _recipe(compiled: Compiled, data: Dataset, selected: Selected) -> Recipe:
+    spec, universe = compiled.spec, compiled.universe
+    keep = selected.attribution.candidates[: spec.selection.keep]
+    importances = selected.attribution.importances[: spec.selection.keep]
+    operators, _, _ = universe.decode(keep)
+    chosen = [
+        (expression, universe.operators[o], selected.gains[int(i)], float(v))
+        for expression, o, i, v in zip(universe.expressions(keep), operators, keep, importances, strict=True)
+    ]
+    key = compiled.graph["recipe"].key
+    return fit_recipe(spec.name, key, data.development, chosen, spec.data.features.missing_as)
+
+
+def _evaluate(bench: Workbench, data: Dataset, recipe: Recipe, compiled: Compiled) -> EvaluationFacts | None:
+    """Measure before and after, on the test rows."""
+    spec = compiled.spec
+    settings = spec.evaluation
+    if not settings.seeds or not len(data.rows.test):
+        return None
+    benchmark = settings.protocol == "benchmark"
+    base = originals(data, benchmark=benchmark)
+
+    def measured(matrix: Matrix, advance: Callable[[int], None]) -> list[float]:
+        return evaluate(
+            data,
+            matrix,
+            bench.engine,
+            learner=settings.learner,
+            seeds=range(settings.seeds),
+            max_trees=settings.max_trees,
+            early_stopping=settings.early_stopping,
+            advance=advance,
+        )
+
+    rows = key_of([data.fingerprint, data.rows.test.tolist()])
+    with bench.step("evaluation", settings.seeds * (1 + bool(recipe.features))) as advance:
+        before = bench.remember(
+            key_of(["evaluation", rows, settings.model_dump()]), lambda: measured(base, advance)
+        )
+        after = None
+        if recipe.features:
+            new = transductive_features(data, recipe) if benchmark else fitted_features(data, recipe)
+            after = measured(base.beside(new), advance)
+    return build.evaluation_facts(METRIC[data.labels.task], spec, before, after)
+
+
+def _notes(
+    compiled: Compiled, data: Dataset, selected: Selected, evaluation: EvaluationFacts | None
+) -> list[str]:
+    """Say what a reader should know."""
+    notes = []
+    if compiled.spec.data.task == "auto":
+        notes.append(f"The task was taken to be {data.labels.task} from the target's values.")
+    note = getattr(compiled.spec.data.split, "note", "")
+    if note:
+        notes.append(note)
+    if not compiled.pool_size:
+        notes.append("The pool is empty: no feature can be selected.")
+    if selected.halving.rounds and not (selected.halving.rounds[-1].gains > 0).any():
+        notes.append("No candidate has a gain above 0; the best ones by rank were carried on.")
+    if evaluation is None:
+        notes.append("There was no evaluation: no seeds, or no test rows.")
+    missing = data.development
+    constant = [missing.names[i] for i in range(len(missing)) if len(np.unique(missing.keys(i).codes)) < 2]
+    if constant:
+        notes.append(f"Constant on the development rows: {', '.join(constant[:20])}.")
+    return notes
+
+
+def _write(report: Report, recipe: Recipe, spec: Spec, started: datetime.datetime) -> Path:
+    """Write report and recipe into a folder that appears only when it is whole."""
+    runs = Path(spec.execution.runs)
+    runs.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=".", dir=runs))
+    try:
+        work.chmod(0o755)
+        base = f"{re.sub(r'[^A-Za-z0-9._-]+', '-', spec.name).strip('.-') or 'run'}-{started:%Y%m%d-%H%M%S}"
+        folder, number = runs / base, 2
+        while folder.exists():
+            folder, number = runs / f"{base}-{number}", number + 1
+        report.volatile.folder = str(folder)
+        recipe.save(work / "recipe.json")
+        if "json" in spec.report.formats:
+            (work / "report.json").write_text(to_json(report), encoding="utf-8")
+        if "html" in spec.report.formats:
+            (work / "report.html").write_text(render(report), encoding="utf-8")
+        work.rename(folder)
+    except BaseException:
+        shutil.rmtree(work, ignore_errors=True)
+        raise
+    return folder
+
+
+def to_json(report: Report) -> str:
+    """Return the report as JSON text."""
+    return report.model_dump_json(indent=1) + "\n"
+
+
+def summary(run: Run) -> dict[str, Any]:
+    """Return what ``scopefe execute --json`` prints of a run."""
+    facts, report = run.report.evaluation, run.report
+
+    def score(value: Any) -> dict[str, float] | None:
+        return None if value is None else {"mean": value.mean, "std": value.std}
+
+    return {
+        "name": run.name,
+        "run_dir": None if run.folder is None else str(run.folder),
+        "report": None if run.folder is None else str(run.folder / "report.json"),
+        "recipe": None if run.folder is None else str(run.folder / "recipe.json"),
+        "run_seconds": report.volatile.run_seconds,
+        "selected": [s.formula for s in report.selection.selected],
+        "metric": None
+        if facts is None
+        else {"name": facts.metric, "base": score(facts.base), "with_features": score(facts.with_features)},
+    }
