@@ -1,0 +1,1 @@
+"""Ready specs: the variants of the paper and a quickstart."""

@@ -1,0 +1,1 @@
+"""Fragments that put a dataset under any variant."""
