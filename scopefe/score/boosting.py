@@ -81,7 +81,7 @@ def train(
         params=options,
         free_raw_data=True,
     )
-    held = data.create_valid(valid.values, label=valid.target, init_score=valid.start)
+    held = data.create_valid(valid.values, label=valid.target, init_score=valid.start, params=options)
     booster = lgb.Booster(options, data)
     booster.add_valid(held, "valid")
     best, best_round = np.inf, 0
