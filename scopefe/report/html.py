@@ -24,7 +24,6 @@ METRICS = {
     "binary_logloss": "Log loss",
     "multi_logloss": "Log loss",
 }
-OUTSIDE_RUN = {"data", "source", "kinds", "recipe", "evaluation", "report"}
 NOTHING = "–"
 GLUE = "\N{NO-BREAK SPACE}"
 LINEAR_UP_TO = 200
@@ -72,7 +71,6 @@ def render(report: Report) -> str:
         failure_groups=failure_groups(report.selection.failures),
         kinds=Counter(f.kind for f in report.data.features),
         picture=draw(report.graph),
-        outside_run=OUTSIDE_RUN,
         spec_text=as_yaml(report.spec),
     )
 

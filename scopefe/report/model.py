@@ -169,7 +169,7 @@ class EvaluationFacts(Part):
     metric: str
     larger_is_better: bool
     protocol: Literal["inductive", "benchmark"]
-    seeds: int
+    seeds: int = Field(description="Seeds 0 to so many, less one.")
     base: Score
     with_features: Score | None = Field(description="None where no feature was selected.")
 
@@ -179,6 +179,7 @@ class StepTime(Part):
 
     step: str
     seconds: float
+    in_run: bool = Field(description="Part of RUN.")
     reused: bool = Field(
         description="Taken from another run of this process; the seconds are those it took then."
     )

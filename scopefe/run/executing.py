@@ -42,7 +42,7 @@ from scopefe.score.selection import Native, Selected
 from scopefe.space.graph import key_of
 from scopefe.spec.models import Spec
 
-FEATURE_ENGINEERING = ("pairs", "operators", "pool", "baseline", "halving", "attribution")
+FEATURE_ENGINEERING = ("pairs", "operators", "pool", "baseline", "halving", "attribution", "openfe")
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +136,7 @@ def execute(
             started=started.isoformat(timespec="seconds"),
             seconds=time.perf_counter() - clock,
             run_seconds=sum(t.seconds for t in bench.times if t.step in FEATURE_ENGINEERING),
-            times=[StepTime(**vars(t)) for t in bench.times],
+            times=[StepTime(**vars(t), in_run=t.step in FEATURE_ENGINEERING) for t in bench.times],
             jobs=bench.engine.jobs,
             machine=f"{platform.system()} {platform.machine()}, {bench.engine.jobs} jobs",
             python=platform.python_version(),

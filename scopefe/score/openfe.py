@@ -26,6 +26,7 @@ from scopefe.operators import DEFAULT
 from scopefe.score.attribution import Attribution
 from scopefe.score.featureboost import Block
 from scopefe.score.halving import Halving, Round
+from scopefe.score.objective import Objective
 from scopefe.score.selection import Selected, Timed, last_gains
 from scopefe.space.universe import Universe
 from scopefe.spec.models import Selection
@@ -54,10 +55,8 @@ class OpenFE:
         seed: int,
         step: Timed,
     ) -> Selected:
-        with step("halving", None):
+        with step("openfe", None):
             result = self.run(universe, candidates, block, settings, seed)
-        with step("attribution", None):
-            pass
         rounds = []
         for position, facts in enumerate(result["rounds"]):
             ids, gains = np.array(facts["candidates"], dtype=np.int64), np.array(facts["gains"])
@@ -95,29 +94,72 @@ class OpenFE:
             raise ComponentError(
                 "selection.engine openfe needs the package openfe: pip install 'scopefe[openfe]'"
             )
-        operators, left, right = universe.decode(candidates)
-        names = [universe.operators[o].name for o in operators]
-        foreign = sorted(set(names) - PACKAGE_OPERATORS)
-        if foreign:
-            raise ComponentError(f"the openfe package does not know the operator {foreign[0]!r}")
         if settings.attribution != "gain":
             raise ComponentError("the openfe engine ranks by gain: write selection.attribution: gain")
-        table = block.table
-        request = {
-            "frame": safe_frame(table),
-            "categorical": [f"f{i}" for i in table.categorical()],
-            "target": block.target,
-            "scores": block.scores,
-            "fitted": block.fitted,
-            "task": "regression" if block.objective.task == "regression" else "classification",
-            "metric": block.objective.metric,
-            "candidates": list(zip(candidates.tolist(), names, left.tolist(), right.tolist(), strict=True)),
-            "data_blocks": settings.data_blocks,
-            "min_candidates": settings.min_candidates,
-            "seed": seed,
-            "jobs": self.jobs,
-        }
-        return ask(request)
+        return ask(
+            request_of(
+                universe,
+                candidates,
+                block.table,
+                block.target,
+                block.fitted,
+                block.objective,
+                settings,
+                seed=seed,
+                jobs=self.jobs,
+                scores=block.scores,
+            )
+        )
+
+
+def request_of(
+    universe: Universe,
+    candidates: Array,
+    table: Table,
+    target: Array,
+    fitted: int,
+    objective: Objective,
+    settings: Selection,
+    *,
+    seed: int,
+    jobs: int,
+    scores: Array | None = None,
+) -> dict[str, Any]:
+    """Return what the worker process is asked.
+
+    Parameters
+    ----------
+    table, target
+        All training rows, then all selection rows.
+    fitted
+        Number of training rows.
+    scores
+        Baseline raw scores; None lets the package compute its own.
+
+    Raises
+    ------
+    ComponentError
+        If the package does not know an operator.
+    """
+    operators, left, right = universe.decode(candidates)
+    names = [universe.operators[o].name for o in operators]
+    foreign = sorted(set(names) - PACKAGE_OPERATORS)
+    if foreign:
+        raise ComponentError(f"the openfe package does not know the operator {foreign[0]!r}")
+    return {
+        "frame": safe_frame(table),
+        "categorical": [f"f{i}" for i in table.categorical()],
+        "target": target,
+        "scores": scores,
+        "fitted": fitted,
+        "task": "regression" if objective.task == "regression" else "classification",
+        "metric": objective.metric,
+        "candidates": list(zip(candidates.tolist(), names, left.tolist(), right.tolist(), strict=True)),
+        "data_blocks": settings.data_blocks,
+        "min_candidates": settings.min_candidates,
+        "seed": seed,
+        "jobs": jobs,
+    }
 
 
 def ask(request: dict[str, Any]) -> dict[str, Any]:

@@ -337,7 +337,10 @@ class Evaluation(Section):
         "`benchmark` is the OpenFE benchmark's transductive protocol.",
     )
     seeds: Annotated[int, Field(ge=0)] = Field(10, description="Repetitions; 0 leaves the evaluation out.")
-    learner: dict[str, float | int | str | bool] = Field(default={}, description="LightGBM parameters.")
+    learner: dict[str, float | int | str | bool] = Field(
+        default={"learning_rate": 0.05, "colsample_bytree": 0.8, "subsample": 0.8, "subsample_freq": 1},
+        description="LightGBM parameters; those given replace these as a whole.",
+    )
     max_trees: Count = 2000
     early_stopping: Count = 50
 

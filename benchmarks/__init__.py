@@ -1,0 +1,1 @@
+"""Measurements against the openfe package."""
