@@ -11,7 +11,6 @@ import importlib
 import logging
 from typing import TYPE_CHECKING, Any
 
-from scopefe.components import ANY, CAT, NUM, Keys, State
 from scopefe.errors import (
     ComponentError,
     DataError,
@@ -21,12 +20,12 @@ from scopefe.errors import (
     SpecError,
     UnknownNameError,
 )
-from scopefe.registry import operator, operator_gate, pair_gate
 
 if TYPE_CHECKING:
-    from scopefe.components import SpecPath
+    from scopefe.components import ANY, CAT, NUM, Keys, SpecPath, State
     from scopefe.data.table import Table
     from scopefe.recipe.recipe import Recipe
+    from scopefe.registry import operator, operator_gate, pair_gate
     from scopefe.run.api import Compiled, Run, compile, execute
     from scopefe.space.context import GateContext, Sample
     from scopefe.space.pairs import PairSet
@@ -37,8 +36,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _LAZY = {
+    "ANY": "scopefe.components",
+    "CAT": "scopefe.components",
     "Compiled": "scopefe.run.api",
     "GateContext": "scopefe.space.context",
+    "Keys": "scopefe.components",
+    "NUM": "scopefe.components",
     "PairSet": "scopefe.space.pairs",
     "Recipe": "scopefe.recipe.recipe",
     "Run": "scopefe.run.api",
@@ -46,10 +49,14 @@ _LAZY = {
     "Scope": "scopefe.space.scope",
     "Spec": "scopefe.spec.models",
     "SpecPath": "scopefe.components",
+    "State": "scopefe.components",
     "Table": "scopefe.data.table",
     "compile": "scopefe.run.api",
     "execute": "scopefe.run.api",
     "load_spec": "scopefe.spec.loader",
+    "operator": "scopefe.registry",
+    "operator_gate": "scopefe.registry",
+    "pair_gate": "scopefe.registry",
 }
 
 __all__ = [

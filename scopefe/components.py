@@ -194,7 +194,8 @@ class Operator(Component):
         State
             Named one-dimensional arrays; empty for operators that do not learn.
         """
-        return cast(State, self._instance.fit(*columns)) if self.learns else {}
+        with np.errstate(all="ignore"):
+            return cast(State, self._instance.fit(*columns)) if self.learns else {}
 
     def apply(self, state: State, *columns: Column) -> Array:
         """Compute the values of rows from a fitted state.

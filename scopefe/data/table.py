@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from scopefe.components import Array, Keys
+from scopefe.errors import DataError
 
 FeatureKind = Literal["numerical", "ordinal", "categorical"]
 
@@ -182,13 +183,22 @@ def text_keys(series: pd.Series[Any], missing_as: str | None = None) -> Keys:
         The column.
     missing_as
         Label that stands for missing values; None leaves them missing.
+
+    Raises
+    ------
+    DataError
+        If it holds lists, mappings or the like.
     """
     if isinstance(series.dtype, pd.CategoricalDtype):
         codes = series.cat.codes.to_numpy().astype(np.int64)
         raw = list(series.cat.categories)
         ordered = True
     else:
-        codes, uniques = pd.factorize(series)
+        try:
+            codes, uniques = pd.factorize(series)
+        except TypeError:
+            kind = type(series.dropna().iloc[0]).__name__
+            raise DataError(f"column {str(series.name)!r} holds values of type {kind}; drop it") from None
         raw = list(uniques)
         ordered = False
     labels = [label_of(v) for v in raw]

@@ -291,11 +291,14 @@ def summary(run: Run) -> dict[str, Any]:
     def score(value: Any) -> dict[str, float] | None:
         return None if value is None else {"mean": value.mean, "std": value.std}
 
+    def written(name: str) -> str | None:
+        return str(run.folder / name) if run.folder and (run.folder / name).is_file() else None
+
     return {
         "name": run.name,
         "run_dir": None if run.folder is None else str(run.folder),
-        "report": None if run.folder is None else str(run.folder / "report.json"),
-        "recipe": None if run.folder is None else str(run.folder / "recipe.json"),
+        "report": written("report.json"),
+        "recipe": written("recipe.json"),
         "run_seconds": report.volatile.run_seconds,
         "selected": [s.formula for s in report.selection.selected],
         "metric": None

@@ -142,7 +142,9 @@ class Grid(Layout):
     def locate(self, left: Array, right: Array) -> Array:
         row, place = positions(self.left, left), positions(self.right, right)
         known = (row >= 0) & (place >= 0) & (np.asarray(left) != np.asarray(right))
-        return np.where(known, self._number(row, place), -1)
+        result = np.full(len(row), -1, dtype=np.int64)
+        result[known] = self._number(row[known], place[known])
+        return result
 
     def count(self, pairs: PairSet) -> int:
         return int(pairs.matrix[np.ix_(self.left, self.right)].sum())

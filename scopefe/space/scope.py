@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from scopefe.components import Array
-from scopefe.errors import RunError
+from scopefe.errors import ComponentError, RunError
 from scopefe.space.pairs import PairSet
 from scopefe.space.universe import Block, Universe
 
@@ -42,14 +42,26 @@ class Scope:
     def of_ids(cls, universe: Universe, ids: Array) -> Scope:
         """Return the scope of listed candidate ids, in any order."""
         ids = np.unique(np.asarray(ids, dtype=np.int64))
+        universe.check(ids)
         edges = np.searchsorted(ids, [b.offset for b in universe.blocks] + [universe.size])
         parts = [
-            ids[a:b] - block.offset for a, b, block in zip(edges, edges[1:], universe.blocks, strict=True)
+            ids[a:b] - block.offset
+            for a, b, block in zip(edges[:-1], edges[1:], universe.blocks, strict=True)
         ]
         return cls(universe, parts)
 
     def restrict(self, pairs: PairSet) -> Scope:
-        """Keep the two-input candidates that a pair set admits; one-input candidates stay."""
+        """Keep the two-input candidates that a pair set admits; one-input candidates stay.
+
+        Raises
+        ------
+        ComponentError
+            If the pair set is over another number of features.
+        """
+        if len(pairs.matrix) != self.universe.d:
+            raise ComponentError(
+                f"a pair set over {len(pairs.matrix)} features does not fit a table of {self.universe.d}"
+            )
         parts = [
             _meet(part, pairs if block.operator.arity == 2 else True, block)
             for part, block in zip(self.parts, self.universe.blocks, strict=True)

@@ -114,6 +114,11 @@ class Universe:
             self._layouts[signature] = layout
         return self._layouts[signature]
 
+    def check(self, ids: Array) -> None:
+        """Raise IndexError if the universe does not have all of these candidates."""
+        if len(ids) and (ids.min() < 0 or ids.max() >= self.size):
+            raise IndexError(f"candidate ids run from 0 to {self.size - 1}")
+
     def block_of(self, ids: Array) -> Array:
         """Return the position of the operator of each candidate."""
         return np.searchsorted(self._offsets, ids, side="right") - 1
@@ -132,8 +137,7 @@ class Universe:
             int32 positions of operators and features, each of shape (n,).
         """
         ids = np.asarray(ids, dtype=np.int64)
-        if len(ids) and (ids.min() < 0 or ids.max() >= self.size):
-            raise IndexError(f"candidate ids run from 0 to {self.size - 1}")
+        self.check(ids)
         operators = self.block_of(ids)
         left = np.empty(len(ids), dtype=np.int32)
         right = np.empty(len(ids), dtype=np.int32)
@@ -146,8 +150,12 @@ class Universe:
     def encode(self, operator: int, left: Array, right: Array) -> Array:
         """Return the ids of an operator's candidates; -1 for tuples it does not take."""
         block = self.blocks[operator]
-        local = block.layout.locate(np.asarray(left), np.asarray(right))
-        return np.where(local >= 0, local + block.offset, -1)
+        left = np.asarray(left)
+        local = block.layout.locate(left, np.asarray(right))
+        known = local >= 0
+        if block.operator.one_way:  # b - a is not a - b, even where only one of them is enumerated
+            known[known] = block.layout.features(local[known])[0] == left[known]
+        return np.where(known, local + block.offset, -1)
 
     def expressions(self, ids: Array) -> Iterator[Expression]:
         """Yield candidates as expressions."""

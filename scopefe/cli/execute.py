@@ -1,0 +1,113 @@
+"""``scopefe execute``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from scopefe.cli.options import Given, as_json, given_specs, verbosity
+from scopefe.cli.output import Settings, pass_settings, print_json
+from scopefe.cli.progress import showing_progress
+from scopefe.report.model import EvaluationFacts, Report
+from scopefe.run.executing import Run, execute, summary
+from scopefe.run.progress import Listener, silent
+from scopefe.run.store import Store
+
+SHOWN = 10
+
+
+def execute_all(
+    given: Given, *overrides: str, pool: Path | None = None, listener: Listener = silent
+) -> Iterator[Run]:
+    """Execute specs one after the other, sharing what they have in common.
+
+    All of them are loaded first, so that a mistake in the last one does not cost the time of the others.
+
+    Parameters
+    ----------
+    overrides
+        Laid over every spec last.
+    pool
+        An enumeration to run instead of what the gates leave.
+
+    Raises
+    ------
+    ScopefeError
+        If one of them, its data or a component is at fault.
+    """
+    store = Store()
+    for spec in given.load(*overrides):
+        yield execute(spec, pool=pool, store=store, listener=listener)
+
+
+def told(run: Run) -> str:
+    """Return what a run found, in a few lines for people."""
+    report = run.report
+    selected = report.selection.selected
+    counts = f"{len(selected)} selected of {report.space.pool.raw:,} candidates"
+    lines = [f"{run.name}: {counts} (universe {report.space.universe.raw:,})"]
+    lines += [f"  {s.rank:>2}. {s.formula}" for s in selected[:SHOWN]]
+    if len(selected) > SHOWN:
+        lines.append(f"      and {len(selected) - SHOWN} more")
+    lines.append(f"  {_metric(report.evaluation)}")
+    lines.append(
+        f"  RUN {report.volatile.run_seconds:.1f} s; with data and evaluation {report.volatile.seconds:.1f} s"
+    )
+    lines += [f"  {line}" for line in _failures(report)]
+    if run.folder is not None:
+        lines.append(f"  {run.folder}")
+    return "\n".join(lines)
+
+
+def _metric(facts: EvaluationFacts | None) -> str:
+    if facts is None:
+        return "not evaluated"
+    before = f"{facts.metric} {facts.base.mean:.4f} ± {facts.base.std:.4f}"
+    if facts.with_features is None:
+        return f"{before}, without new features"
+    direction = "larger" if facts.larger_is_better else "smaller"
+    after = facts.with_features
+    return f"{before} → {after.mean:.4f} ± {after.std:.4f} ({direction} is better)"
+
+
+def _failures(report: Report) -> list[str]:
+    failures = report.selection.failures
+    if not failures:
+        return []
+    count = len({f.candidate for f in failures})
+    first = failures[0]
+    error = " ".join(first.error.split())
+    return [f"{count:,} {'candidate' if count == 1 else 'candidates'} failed, first {first.formula}: {error}"]
+
+
+def _overrides(jobs: int | None, no_html: bool) -> list[str]:
+    chosen = [] if jobs is None else [f"execution.jobs={jobs}"]
+    return [*chosen, "report.formats=[json]"] if no_html else chosen
+
+
+@click.command("execute")
+@given_specs
+@click.option(
+    "--pool",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Run exactly the candidates of this file, written by compile --pool.",
+)
+@click.option("--jobs", type=click.IntRange(min=1), help="Threads; changes no result.")
+@click.option("--no-html", is_flag=True, help="Write report.json without report.html.")
+@as_json
+@verbosity
+@pass_settings
+def command(
+    settings: Settings, given: Given, pool: Path | None, jobs: int | None, no_html: bool, json: bool
+) -> None:
+    """Search, select, fit the recipe, evaluate; write a run folder with recipe and report."""
+    summaries = []
+    with showing_progress(settings) as listener:
+        for run in execute_all(given, *_overrides(jobs, no_html), pool=pool, listener=listener):
+            settings.say(told(run))
+            summaries.append(summary(run))
+    if json:
+        print_json(summaries if len(summaries) > 1 else summaries[0])

@@ -1,0 +1,236 @@
+"""Whole runs: every shipped variant, the report, the artefacts, determinism."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import needs_data
+
+import scopefe
+from scopefe.report.model import Report
+from scopefe.run.executing import execute, summary, to_json
+from scopefe.run.store import Store
+
+VARIANTS = [
+    "base",
+    "openfe",
+    "fc-only",
+    "op-only",
+    "scope-fe",
+    "hard-inter",
+    "random-pair",
+    "random-operator",
+    "random-joint",
+    "quickstart",
+]
+
+
+@pytest.fixture(scope="module")
+def store():
+    return Store()
+
+
+def run(name, tmp_path, *overrides, store=None, fragments=(), write=True):
+    overrides = [f"execution.runs={tmp_path / 'runs'}", "evaluation.seeds=1", *overrides]
+    return execute(
+        scopefe.load_spec(name, overrides=overrides, fragments=fragments), store=store, write=write
+    )
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_every_shipped_variant_runs_on_the_bundled_table(name, tmp_path, store):
+    done = run(name, tmp_path, store=store)
+    report = Report.model_validate_json((done.folder / "report.json").read_text())
+    assert report == done.report
+    assert report.space.universe.raw == 266
+    assert report.evaluation.base.mean > 0
+    selected = report.selection.selected
+    if name == "base":
+        assert not selected
+        assert report.space.pool.raw == 0
+        assert report.evaluation.with_features is None
+        assert any("empty" in note for note in report.notes)
+    else:
+        assert len(selected) == min(10, report.selection.survivors) > 0
+        assert report.evaluation.with_features.mean > 0
+        assert report.selection.rounds[0].candidates == report.space.pool.raw
+    assert [f.name for f in done.recipe.features] == [s.name for s in selected]
+    assert (done.folder / "report.html").stat().st_size > 10_000
+    assert not list((tmp_path / "runs").glob(".*"))
+    reloaded = scopefe.Recipe.load(done.folder / "recipe.json")
+    assert reloaded.formulas == [s.formula for s in selected]
+
+
+def test_compile_and_execute_count_the_same_pool(tmp_path, store):
+    spec = scopefe.load_spec("scope-fe")
+    assert scopefe.compile(spec, store=store).space == run("scope-fe", tmp_path, store=store).report.space
+
+
+def test_variants_share_what_they_have_in_common(tmp_path):
+    store = Store()
+    first = run("openfe", tmp_path, store=store, write=False)
+    second = run("scope-fe", tmp_path, store=store, write=False)
+    times = {t.step: t for t in second.report.volatile.times}
+    assert times["baseline"].reused
+    assert not {t.step: t for t in first.report.volatile.times}["baseline"].reused
+    run_seconds = sum(t.seconds for t in second.report.volatile.times if t.in_run)
+    assert second.report.volatile.run_seconds == pytest.approx(run_seconds)
+    assert times["baseline"].seconds > 0.05
+    graph = {s.name: s for s in second.report.graph}
+    assert graph["baseline"].key == {s.name: s for s in first.report.graph}["baseline"].key
+    assert graph["pool"].key != {s.name: s for s in first.report.graph}["pool"].key
+
+
+def test_the_graph_lists_inputs_before_the_steps_that_read_them(tmp_path, store):
+    graph = run("scope-fe", tmp_path, store=store, write=False).report.graph
+    seen: set[str] = set()
+    for step in graph:
+        assert set(step.inputs) <= seen
+        seen.add(step.name)
+    expected = {
+        "source", "kinds", "universe", "association", "pairs", "probe", "operators", "pool", "baseline",
+        "halving", "attribution", "selection", "recipe", "evaluation", "report",
+    }  # fmt: skip
+    assert seen == expected
+
+
+def test_a_pool_file_is_run_exactly(tmp_path, store):
+    compiled = scopefe.compile(scopefe.load_spec("scope-fe"), store=store)
+    whole = tmp_path / "pool.parquet"
+    compiled.write_pool(whole)
+    part = pd.read_parquet(whole).sample(40, random_state=0)
+    chosen = tmp_path / "part.parquet"
+    part.to_parquet(chosen)
+    spec = scopefe.load_spec("openfe", overrides=["evaluation.seeds=0"])
+    report = execute(spec, pool=chosen, store=store, write=False).report
+    assert report.space.pool.raw == 40
+    assert {s.key for s in report.selection.selected} <= set(part["key"])
+
+
+def test_the_openfe_engine_selects_what_the_native_one_does(tmp_path, store):
+    extra = ["evaluation.seeds=0", "scope.pairs={gate: hard-intra, target_cluster_size: 3}"]
+    native = run("scope-fe", tmp_path, *extra, store=store, write=False).report
+    package = run("scope-fe", tmp_path, *extra, "selection.engine=openfe", store=store, write=False).report
+    assert package.selection.engine == "openfe"
+    assert [s.formula for s in package.selection.selected] == [s.formula for s in native.selection.selected]
+    assert package.selection.rounds == native.selection.rounds
+    assert [t.step for t in package.volatile.times if t.step == "openfe" and t.in_run]
+
+
+def test_summary_is_what_execute_prints_as_json(tmp_path, store):
+    done = run("scope-fe", tmp_path, store=store)
+    printed = json.loads(json.dumps(summary(done)))
+    assert list(printed) == ["name", "run_dir", "report", "recipe", "run_seconds", "selected", "metric"]
+    assert set(printed["metric"]) == {"name", "base", "with_features"}
+    assert set(printed["metric"]["base"]) == {"mean", "std"}
+
+
+def test_a_frame_instead_of_a_source_is_not_changed(store):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=400), "b": rng.integers(0, 5, 400), "c": ["x", "y"] * 200})
+    frame["y"] = frame["a"] * frame["b"] > 0.2
+    before = frame.copy(deep=True)
+    spec = scopefe.load_spec(
+        {
+            "name": "frame",
+            "data": {"target": "y"},
+            "evaluation": {"seeds": 1},
+            "selection": {"data_blocks": 1},
+        }
+    )
+    report = execute(spec, data=frame, write=False).report
+    pd.testing.assert_frame_equal(frame, before)
+    assert report.data.task == "binary"
+    assert report.data.source == "frame"
+    assert report.data.classes == ["False", "True"]
+
+
+def test_multiclass_and_auc_and_permutation_run(store):
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({name: rng.normal(size=600) for name in "abcd"})
+    frame["y"] = np.digitize(frame["a"] * frame["b"], [-0.3, 0.3])
+    settings = {"data": {"target": "y"}, "evaluation": {"seeds": 1}}
+    spec = scopefe.load_spec(
+        {"name": "m", **settings, "selection": {"data_blocks": 1, "attribution": "permutation"}}
+    )
+    report = execute(spec, data=frame, write=False).report
+    assert report.data.task == "multiclass"
+    assert "(a*b)" in [s.formula for s in report.selection.selected]
+    assert report.evaluation.metric == "accuracy"
+    assert report.evaluation.with_features.mean > report.evaluation.base.mean
+
+    binary = frame.assign(y=frame["y"] == 1)
+    spec = scopefe.load_spec({"name": "b", **settings, "selection": {"data_blocks": 1, "metric": "auc"}})
+    report = execute(spec, data=binary, write=False).report
+    assert report.baseline.metric == "auc"
+    assert 0.5 < report.baseline.initial < 1
+    assert report.selection.selected[0].gain > 0
+
+
+@pytest.mark.parametrize("task", ["regression", "binary", "multiclass"])
+def test_without_boosting_noise_gains_nothing(task):
+    """The starting scores are the mean or the log-odds, so a column of noise cannot look useful."""
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"noise": rng.normal(size=3000), "other": rng.normal(size=3000)})
+    classes = {"regression": None, "binary": 2, "multiclass": 4}[task]
+    frame["y"] = rng.normal(size=3000) if classes is None else rng.integers(0, classes, 3000) ** 2
+    spec = scopefe.load_spec(
+        {
+            "name": "noise",
+            "data": {"target": "y", "task": task},
+            "baseline": {"boosting": False},
+            "selection": {"data_blocks": 1},
+            "evaluation": {"seeds": 0},
+        }
+    )
+    report = execute(spec, data=frame, write=False).report
+    assert report.selection.rounds[0].best_gain < 0.005
+
+
+def without_volatile(report: Report) -> str:
+    content = json.loads(to_json(report))
+    del content["volatile"]
+    return json.dumps(content)
+
+
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        pytest.param("california_housing", marks=needs_data("california_housing")),
+        pytest.param("nomao", marks=[needs_data("nomao"), pytest.mark.slow]),
+    ],
+)
+def test_the_number_of_jobs_changes_no_byte_of_the_report(dataset, data_folder, tmp_path):
+    reports = [
+        run(
+            "scope-fe",
+            tmp_path,
+            "evaluation.seeds=2",
+            f"execution.jobs={jobs}",
+            fragments=[f"data/{dataset}"],
+            write=False,
+        ).report
+        for jobs in (1, 2)
+    ]
+    assert without_volatile(reports[0]) == without_volatile(reports[1])
+    assert reports[0].volatile.jobs != reports[1].volatile.jobs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "dataset", [pytest.param("california_housing", marks=needs_data("california_housing"))]
+)
+def test_the_base_score_of_the_benchmark_is_reproduced(dataset, data_folder, tmp_path):
+    report = run(
+        "base",
+        tmp_path,
+        "evaluation.seeds=10",
+        "evaluation.protocol=benchmark",
+        fragments=[f"data/{dataset}"],
+        write=False,
+    ).report
+    base = report.evaluation.base
+    assert (round(base.mean, 4), round(base.std, 4)) == (0.4323, 0.0035)
