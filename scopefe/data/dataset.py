@@ -87,6 +87,13 @@ class Dataset:
         return digest.hexdigest()
 
     @cached_property
+    def test_fingerprint(self) -> str:
+        """Hash of the test rows and their targets."""
+        digest = hashlib.blake2b(self.labels.values[self.rows.test].tobytes(), digest_size=16)
+        digest.update(self.table.take(self.rows.test).fingerprint().encode())
+        return digest.hexdigest()
+
+    @cached_property
     def scaled_target(self) -> Array:
         """float64, shape (development rows,): what candidates are scored on.
 

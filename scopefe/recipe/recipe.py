@@ -58,7 +58,7 @@ class Input:
         """
         if self.name not in frame.columns:
             raise RecipeError(
-                f"the table has no column {self.name!r}{suggestion(self.name, map(str, frame.columns))}"
+                f"the table has no column {self.name!r}{suggestion(self.name, frame.columns)}"
             )
         series = frame[self.name]
         if isinstance(series, pd.DataFrame):
@@ -164,7 +164,8 @@ class Recipe:
         RecipeError
             If an input column is absent or does not hold what it should.
         """
-        columns = {i.name: i.read(frame) for i in self.inputs}
+        named = frame.set_axis([str(c) for c in frame.columns], axis="columns")
+        columns = {i.name: i.read(named) for i in self.inputs}
         values = {f.name: f.apply(columns) for f in self.features}
         return pd.DataFrame(values, index=frame.index, dtype=np.float64)
 
@@ -224,8 +225,9 @@ class Recipe:
             )
         try:
             return _recipe(document, source, components(modules))
-        except (KeyError, TypeError, AttributeError) as error:
-            raise RecipeError(f"{str(source)!r} is damaged: {type(error).__name__} {error}") from None
+        except (KeyError, TypeError, AttributeError, ValueError, OSError) as error:
+            reason = " ".join(f"{type(error).__name__} {error}".split())
+            raise RecipeError(f"{str(source)!r} is damaged: {reason}") from None
 
 
 def fit_recipe(

@@ -220,10 +220,10 @@ def _evaluate(bench: Workbench, data: Dataset, recipe: Recipe, compiled: Compile
             advance=advance,
         )
 
-    rows = key_of([data.fingerprint, data.rows.test.tolist()])
     with bench.step("evaluation", settings.seeds * (1 + bool(recipe.features))) as advance:
         before = bench.remember(
-            key_of(["evaluation", rows, settings.model_dump()]), lambda: measured(base, advance)
+            key_of(["evaluation", data.fingerprint, data.test_fingerprint, settings.model_dump()]),
+            lambda: measured(base, advance),
         )
         after = None
         if recipe.features:

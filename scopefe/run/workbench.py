@@ -90,9 +90,9 @@ class Workbench:
             self.spec.data.model_dump(mode="json"),
             None if self.frame is None else id(self.frame),
         ]
-        dataset: Dataset = self.store.get(
-            key_of(content), lambda: load_dataset(self.spec.data, self.frame)
-        ).value
+        # the frame is kept beside its dataset: while it lives, no other frame has its identity
+        held = self.store.get(key_of(content), lambda: (self.frame, load_dataset(self.spec.data, self.frame)))
+        dataset: Dataset = held.value[1]
         return dataset
 
     def objective(self, data: Dataset) -> Objective:
