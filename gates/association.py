@@ -27,7 +27,7 @@ def association(table: Table) -> Array:
     categorical = np.array(table.categorical(), dtype=np.int64)
     numeric = np.setdiff1d(np.arange(d), categorical)
     result = np.eye(d)
-    columns = _standardised(table, numeric)
+    columns = _scaled(table, numeric)
     result[np.ix_(numeric, numeric)] = np.abs(correlations(columns))
     keys = [table.keys(int(i)) for i in categorical]
     for position, i in enumerate(categorical):
@@ -41,20 +41,25 @@ def association(table: Table) -> Array:
     return result
 
 
-def _standardised(table: Table, numeric: Array) -> Array:
-    """float64, shape (rows, columns): each column centred and scaled; constant ones are 0."""
+def _scaled(table: Table, numeric: Array) -> Array:
+    """float64, shape (rows, columns): finite values over a power of two, so exact and below 1; else NaN."""
     columns = np.empty((table.rows, len(numeric)), order="F")
     for position, i in enumerate(numeric):
         values = table.numeric(int(i)).astype(np.float64)
         values[~np.isfinite(values)] = np.nan
-        present = values[~np.isnan(values)]
-        if len(present) and present.min() < present.max():
-            scale = np.abs(present).max()
-            present = present / scale
-            columns[:, position] = (values / scale - present.mean()) / present.std()
-        else:
-            columns[:, position] = np.where(np.isnan(values), np.nan, 0.0)
+        exponent = np.frexp(np.fmax.reduce(np.abs(values), initial=0.0))[1]
+        columns[:, position] = np.ldexp(values, -exponent)
     return columns
+
+
+def _centred(x: Array) -> Array:
+    """Centre values and bring the largest to about 1; equal ones are 0."""
+    if not len(x) or x.min() == x.max():
+        return np.zeros(len(x))
+    x = x - x.mean()
+    x = x / np.abs(x).max()
+    centred: Array = x - x.mean()
+    return centred
 
 
 def correlations(columns: Array) -> Array:
@@ -63,25 +68,36 @@ def correlations(columns: Array) -> Array:
     Parameters
     ----------
     columns
-        float64, shape (rows, d), standardised, missing is NaN.
+        float64, shape (rows, d), at most 1 in size, missing is NaN.
     """
     present = ~np.isnan(columns)
-    complete = bool(present.all())
-    x = columns if complete else np.where(present, columns, 0.0)
-    m = present.astype(np.float64)
+    x = np.zeros_like(columns)
+    varies = np.zeros(columns.shape[1], dtype=bool)
+    for j in range(columns.shape[1]):
+        values = _centred(columns[present[:, j], j])
+        varies[j] = values.any()
+        x[present[:, j], j] = values / values.std() if varies[j] else 0.0
     products = x.T @ x
-    if complete:
+    if present.all():
         n = np.full_like(products, len(x))
         sums = np.broadcast_to(x.sum(axis=0)[:, None], products.shape)
-        squares = np.broadcast_to(np.square(x).sum(axis=0)[:, None], products.shape)
+        squares = np.broadcast_to(np.diagonal(products)[:, None], products.shape)
     else:
+        m = present.astype(np.float64)
         n, sums, squares = m.T @ m, x.T @ m, np.square(x).T @ m
     with np.errstate(all="ignore"):
         covariance = products - sums * sums.T / n
         variance = squares - np.square(sums) / n
-        tiny = variance <= 1e-20 * n
         result: Array = covariance / np.sqrt(variance * variance.T)
-    result[(n < MIN_ROWS) | tiny | tiny.T | ~np.isfinite(result)] = 0
+    defined = (n >= MIN_ROWS) & varies[:, None] & varies[None, :]
+    result[~defined | ~np.isfinite(result)] = 0
+    # Where the rows of a pair hold little of a column's variance, digits cancelled: such pairs go one by one.
+    cancelled = defined & (variance < 1e-3 * squares)
+    for i, j in np.argwhere(np.triu(cancelled | cancelled.T, 1)):
+        rows = present[:, i] & present[:, j]
+        a, b = _centred(columns[rows, i]), _centred(columns[rows, j])
+        size = np.sqrt((a @ a) * (b @ b))
+        result[i, j] = result[j, i] = (a @ b) / size if size else 0.0
     return result
 
 
@@ -93,7 +109,7 @@ def eta_squared(keys: Keys, columns: Array) -> Array:
     keys
         The groups, over the same rows.
     columns
-        float64, shape (rows, d), standardised, missing is NaN.
+        float64, shape (rows, d), at most 1 in size, missing is NaN.
 
     Returns
     -------
@@ -106,10 +122,9 @@ def eta_squared(keys: Keys, columns: Array) -> Array:
         rows = grouped & ~np.isnan(columns[:, j])
         if rows.sum() < MIN_ROWS:
             continue
-        x, codes = columns[rows, j], keys.codes[rows]
-        x = x - x.mean()
-        total = np.square(x).sum()
-        if total <= 1e-20 * len(x):
+        x, codes = _centred(columns[rows, j]), keys.codes[rows]
+        total = x @ x
+        if not total:
             continue
         counts = np.bincount(codes, minlength=keys.size)
         sums = np.bincount(codes, weights=x, minlength=keys.size)

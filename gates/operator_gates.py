@@ -81,6 +81,8 @@ def _scores(
         size = min(candidates, block.size)
         drawn.append(block.offset + np.sort(rng.choice(block.size, size=size, replace=False, shuffle=False)))
         names.append(block.operator.name)
+    if not drawn:
+        return {}
     gains = context.gains(np.concatenate(drawn), sample=Sample(ratio, seed), folds=folds)
     result = {}
     for name, ids, part in zip(

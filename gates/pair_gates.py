@@ -82,8 +82,8 @@ def clusters(context: GateContext, target_cluster_size: int, linkage: str) -> Ar
     similarity = context.remember("association", {}, lambda: association(context.table()))
     d = len(similarity)
     count = min(d, max(2, -(-d // target_cluster_size)))
-    if d == 1:
-        labels = np.zeros(1, dtype=np.int64)
+    if d < 2:
+        labels = np.zeros(d, dtype=np.int64)
     else:
         model = AgglomerativeClustering(n_clusters=count, metric="precomputed", linkage=linkage)
         labels = by_size(model.fit_predict(np.clip(1 - similarity, 0, 1)))

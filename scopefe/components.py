@@ -145,6 +145,8 @@ class Operator(Component):
         Not symmetric, yet enumerated once per unordered pair unless ``directions: both``.
     bound
         Parameter values.
+    declared
+        Name it was registered under, where parameters show in `name`.
     """
 
     takes: tuple[Kind, ...] = (NUM,)
@@ -152,6 +154,7 @@ class Operator(Component):
     symmetric: bool = False
     one_way: bool = False
     bound: Mapping[str, Any] = field(default_factory=dict)
+    declared: str = ""
 
     @property
     def arity(self) -> int:
@@ -179,7 +182,7 @@ class Operator(Component):
         if not changed:
             return self
         shown = ",".join(f"{k}={v}" for k, v in changed.items())
-        return replace(self, name=f"{self.name}[{shown}]", bound=chosen.model_dump())
+        return replace(self, name=f"{self.name}[{shown}]", bound=chosen.model_dump(), declared=self.name)
 
     def fit(self, *columns: Column) -> State:
         """Learn from rows.
@@ -263,15 +266,19 @@ def source_of(target: Callable[..., Any]) -> Source:
 
 
 def code_version(target: Callable[..., Any]) -> str:
-    """Return a hash of a component's code that ignores comments, layout and docstrings."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(target)))
-    except (OSError, TypeError, SyntaxError):
-        return f"{target.__module__}.{target.__qualname__}"
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
-            node.body.pop(0)
-    return hashlib.blake2b(ast.dump(tree).encode(), digest_size=8).hexdigest()
+    """Return a hash of a component's code, inherited code included, that ignores comments and docstrings."""
+    digest = hashlib.blake2b(digest_size=8)
+    for part in inspect.getmro(target)[:-1] if inspect.isclass(target) else (target,):
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(part)))
+        except (OSError, TypeError, SyntaxError):
+            digest.update(f"{part.__module__}.{part.__qualname__}".encode())
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
+                node.body.pop(0)
+        digest.update(ast.dump(tree).encode())
+    return digest.hexdigest()
 
 
 class SpecPathMarker:

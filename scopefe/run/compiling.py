@@ -164,6 +164,8 @@ def _gate(result: Compiled, place: str, frame: pd.DataFrame | None, above: tuple
     registry = components.pair_gates if place == "pairs" else components.operator_gates
     expression = getattr(spec.scope, place)
 
+    version = key_of(sorted(g.version for g in registry))
+
     def match(name: str) -> Scope:
         return _matched(spec, name, result.universe, frame, bench, above)
 
@@ -171,7 +173,7 @@ def _gate(result: Compiled, place: str, frame: pd.DataFrame | None, above: tuple
         if result.data is None:
             context: Any = StaticContext(result.universe)
         else:
-            context = Context(bench, result.data, result.universe, match, place == "pairs", advance)
+            context = Context(bench, result.data, result.universe, match, place == "pairs", version, advance)
         try:
             result.scope = admit(expression, registry, context, result.scope)
         except NeedsDataError:
@@ -182,7 +184,6 @@ def _gate(result: Compiled, place: str, frame: pd.DataFrame | None, above: tuple
     inputs = ["universe" if place == "pairs" else "pairs"]
     for name, parameters in context.artefacts.items():
         inputs.append(result.graph.add(name, name, ["universe"], parameters))
-    version = key_of(sorted(g.version for g in registry))
     parameters = expression.model_dump(mode="json", by_alias=True)
     result.graph.add(place, registry.sort, inputs, parameters, version=version)
 

@@ -122,6 +122,7 @@ def execute(
         graph=build.graph_facts(compiled.graph),
         space=compiled.space,
         probe=build.probe_facts(compiled.facts),
+        facts=build.other_facts(compiled.facts),
         baseline=None if block is None or scores is None else build.baseline_facts(block, scores),
         selection=build.selection_facts(
             compiled.universe,

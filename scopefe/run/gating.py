@@ -44,6 +44,11 @@ def _run(use: GateUse, registry: Registry[Gate], context: GateContext, scope: Sc
     gate, parameters = gate_parameters(use, registry)
     try:
         result: Any = gate(context, scope, parameters)
+        if isinstance(result, PairSet):
+            return scope.restrict(result)
+        if isinstance(result, Scope):
+            return result & scope
+        raise TypeError(f"it gave {type(result).__name__}, not a PairSet or a Scope")
     except ComponentError as error:
         raise ComponentError(f"{registry.sort} {use.gate!r}: {error}") from error
     except ScopefeError:
@@ -52,10 +57,3 @@ def _run(use: GateUse, registry: Registry[Gate], context: GateContext, scope: Sc
         raise ComponentError(
             f"{registry.sort} {use.gate!r} ({gate.source}) failed: {type(error).__name__}: {error}"
         ) from error
-    if isinstance(result, PairSet):
-        return scope.restrict(result)
-    if isinstance(result, Scope):
-        return result & scope
-    raise ComponentError(
-        f"{registry.sort} {use.gate!r} gave {type(result).__name__}, not a PairSet or a Scope"
-    )

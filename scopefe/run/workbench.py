@@ -136,6 +136,7 @@ class Context:
     universe: Universe
     match: MATCHED
     training_only: bool
+    version: str
     advance: Callable[[int], None] | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     artefacts: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -163,7 +164,7 @@ class Context:
             [spec.baseline.model_dump(), spec.selection.metric, spec.seed] if not self.training_only else []
         )
         universe = self.universe.key if not self.training_only else ""
-        content = [name, dict(parameters), self.data.fingerprint, universe, settings]
+        content = [name, self.version, dict(parameters), self.data.fingerprint, universe, settings]
         self.artefacts[name] = dict(parameters)
         return self.bench.remember(key_of(content), compute)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -104,27 +105,32 @@ def read_pool(path: Path, universe: Universe) -> Scope:
     """
     try:
         table = pq.read_table(path, columns=["operator", "left", "right"])
+        operators = _positions(table["operator"], [o.name for o in universe.operators])
+        left, right = (_positions(table[c], universe.names) for c in ("left", "right"))
     except (OSError, pa.ArrowException, KeyError) as error:
         raise DataError(f"{str(path)!r} is no pool: {str(error).splitlines()[0]}") from error
-    operator = {o.name: i for i, o in enumerate(universe.operators)}
-    feature = {name: i for i, name in enumerate(universe.names)}
-    ids = []
-    seen: dict[tuple[int, int, int], int] = {}
-    for name, left, right in zip(*(table[c].to_pylist() for c in table.column_names), strict=True):
-        if name not in operator or left not in feature or (right is not None and right not in feature):
-            raise DataError(
-                f"{str(path)!r} has the candidate {name}({left}, {right}), which is not in the universe"
-            )
-        place = (operator[name], feature[left], -1 if right is None else feature[right])
-        seen[place] = seen.get(place, 0) + 1
-        found = int(universe.encode(place[0], np.array([place[1]]), np.array([place[2]]))[0])
-        if found < 0:
-            raise DataError(
-                f"{str(path)!r} has the candidate {name}({left}, {right}), which is not in the universe"
-            )
-        if seen[place] == 2:
-            first, second = universe.doubles(place[0])
-            offset = universe.blocks[place[0]].offset
-            found = int(second[np.flatnonzero(first == found - offset)][0]) + offset if len(first) else found
-        ids.append(found)
-    return Scope.of_ids(universe, np.array(ids, dtype=np.int64))
+    named = (operators >= 0) & (left >= 0) & ((right >= 0) | table["right"].is_null().to_numpy())
+    ids = np.full(len(table), -1, dtype=np.int64)
+    for i in np.unique(operators[named]):
+        chosen = named & (operators == i)
+        ids[chosen] = universe.encode(int(i), left[chosen], right[chosen])
+    if (ids < 0).any():
+        name, *inputs = table.slice(int(np.argmin(ids)), 1).to_pylist()[0].values()
+        raise DataError(
+            f"{str(path)!r} has the candidate {name}({inputs[0]}, {inputs[1]}), which is not in the universe"
+        )
+    ids, times = np.unique(ids, return_counts=True)
+    places = [ids]
+    for i, block in enumerate(universe.blocks):
+        first, second = universe.doubles(i)
+        places.append(block.offset + second[np.isin(block.offset + first, ids[times > 1])])
+    return Scope.of_ids(universe, np.concatenate(places))
+
+
+def _positions(column: pa.ChunkedArray, names: list[str]) -> Array:
+    """Return the position in `names` of each text of a column, -1 where it is absent or null."""
+    encoded = column.combine_chunks().dictionary_encode()
+    texts = pd.Index(encoded.dictionary.to_pylist(), dtype=object)
+    found = pd.Index(names, dtype=object).get_indexer(texts)
+    positions: Array = np.append(found, -1)[encoded.indices.fill_null(len(found)).to_numpy()]
+    return positions
