@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from scopefe.data.table import Table
     from scopefe.recipe.recipe import Recipe
     from scopefe.registry import operator, operator_gate, pair_gate
-    from scopefe.run.api import Compiled, Run, compile, execute
+    from scopefe.run.api import Compiled, Run, Store, compile, execute
     from scopefe.space.context import GateContext, Sample
     from scopefe.space.pairs import PairSet
     from scopefe.space.scope import Scope
@@ -50,6 +50,7 @@ _LAZY = {
     "Spec": "scopefe.spec.models",
     "SpecPath": "scopefe.components",
     "State": "scopefe.components",
+    "Store": "scopefe.run.api",
     "Table": "scopefe.data.table",
     "compile": "scopefe.run.api",
     "execute": "scopefe.run.api",
@@ -80,6 +81,7 @@ __all__ = [
     "SpecError",
     "SpecPath",
     "State",
+    "Store",
     "Table",
     "UnknownNameError",
     "__version__",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,7 @@ from scopefe.space.universe import Universe
 from scopefe.spec.models import Spec
 
 RANKING_SHOWN = 100
+PATH_KEYS = {"path", "selection", "test", "modules", "match"}
 PACKAGES = ("lightgbm", "numpy", "pandas", "scikit-learn", "scipy", "pyarrow", "networkx", "pydantic")
 
 
@@ -49,9 +50,10 @@ def portable(value: Any, paths: dict[str, str], place: str = "") -> Any:
         return {k: portable(v, paths, f"{place}.{k}" if place else str(k)) for k, v in value.items()}
     if isinstance(value, list):
         return [portable(v, paths, f"{place}.{i}") for i, v in enumerate(value)]
-    if isinstance(value, str) and re.match(r"^(/|[A-Za-z]:\\)", value):
+    named = set(place.split(".")[-2:]) & PATH_KEYS
+    if named and isinstance(value, str) and Path(value).is_absolute():
         paths[place] = value
-        return re.split(r"[/\\]", value)[-1]
+        return Path(value).name
     return value
 
 
@@ -108,6 +110,11 @@ def probe_facts(facts: dict[str, Any]) -> list[ProbeFacts] | None:
         ProbeFacts(operator=name, **{**f, "score": f["score"] if np.isfinite(f["score"]) else None})
         for name, f in facts["probe"].items()
     ]
+
+
+def other_facts(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return what gates noted and no other part of the report tells."""
+    return {name: fact for name, fact in facts.items() if name not in ("clusters", "probe")}
 
 
 def baseline_facts(block: Block, scores: BaselineScores) -> BaselineFacts:

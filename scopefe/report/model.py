@@ -213,6 +213,7 @@ class Report(Part):
     graph: list[StepFacts]
     space: SpaceFacts
     probe: list[ProbeFacts] | None
+    facts: dict[str, Any] = Field({}, description="What gates noted besides clusters and probe scores.")
     baseline: BaselineFacts | None
     selection: SelectionFacts
     evaluation: EvaluationFacts | None
