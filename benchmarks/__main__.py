@@ -15,8 +15,9 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-import scopefe
 from scopefe.operators.group import NAMES as GROUP_BYS
+
+import scopefe
 from scopefe.report.build import versions
 from scopefe.run.compiling import Compiled
 from scopefe.run.executing import execute
@@ -109,8 +110,9 @@ def show(figures: dict[str, Any]) -> None:
         print(f"{'stage':12} {'openfe s':>9} {'scopefe s':>9} {'times faster: median (min to max)':>36}")
         for stage in STAGES:
             row, ratio = pool[stage], pool[stage]["ratio"]
+            package, ours = statistics.median(row["openfe"]), statistics.median(row["scopefe"])
             print(
-                f"{stage:12} {statistics.median(row['openfe']):9.2f} {statistics.median(row['scopefe']):9.2f} "
+                f"{stage:12} {package:9.2f} {ours:9.2f} "
                 f"{ratio['median']:12.1f} ({ratio['min']:.1f} to {ratio['max']:.1f})"
             )
 
