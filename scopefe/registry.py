@@ -78,12 +78,23 @@ class Components:
         self.operators: Registry[Operator] = Registry("operator")
         self.pair_gates: Registry[Gate] = Registry("pair gate")
         self.operator_gates: Registry[Gate] = Registry("operator gate")
-        for mine, theirs in zip(self, base or (), strict=False):
-            for component in theirs:
-                mine.add(component)
+        if base is not None:
+            self.include(base)
 
     def __iter__(self) -> Iterator[Registry[Component]]:
         yield from (self.operators, self.pair_gates, self.operator_gates)  # type: ignore[misc]
+
+    def include(self, others: Components) -> None:
+        """Add the components of another set.
+
+        Raises
+        ------
+        ComponentError
+            If another declaration already has a name.
+        """
+        for mine, theirs in zip(self, others, strict=True):
+            for component in theirs:
+                mine.add(component)
 
     def find(self, name: str) -> list[tuple[str, Component]]:
         """Return (sort, component) for every component of this name.
@@ -200,12 +211,16 @@ def components(modules: Iterable[str | Path] = ()) -> Components:
         If a module does not load; the message names it and the line at fault.
     """
     _load_installed()
-    files = [m for m in modules if not _import_named(m)]
-    if not files:
+    modules = list(modules)
+    if not modules:
         return _base
     with collecting(Components(_base)) as result:
-        for file in files:
-            _load_file(Path(file))
+        for module in modules:
+            if Path(module).suffix == ".py":
+                _load_file(Path(module))
+            else:
+                with _naming(module):
+                    result.include(_imported(str(module)))
     return result
 
 
@@ -214,20 +229,24 @@ def _load_installed() -> None:
     with collecting(_base):
         importlib.import_module("scopefe.operators")
         importlib.import_module("scopefe.gates")
-        for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
-            try:
+    for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
+        try:
+            with collecting(Components()) as found:
                 point.load()
-            except Exception as error:
-                owner = point.dist.name if point.dist else point.value
-                _log.warning("components of the package %s are left out: %s", owner, _told(error))
+            Components(_base).include(found)
+        except (Exception, SystemExit) as error:
+            owner = point.dist.name if point.dist else point.value
+            _log.warning("components of the package %s are left out: %s", owner, _told(error))
+        else:
+            _base.include(found)
 
 
-def _import_named(module: str | Path) -> bool:
-    if Path(module).suffix == ".py":
-        return False
-    with collecting(_base), _naming(module):
-        importlib.import_module(str(module))
-    return True
+@cache
+def _imported(module: str) -> Components:
+    """Return what an importable module declares: it runs once in a process."""
+    with collecting(Components()) as found:
+        importlib.import_module(module)
+    return found
 
 
 def _load_file(path: Path) -> None:
@@ -248,11 +267,17 @@ def _naming(module: str | Path) -> Iterator[None]:
         yield
     except ComponentError as error:
         raise ComponentError(f"module {str(module)!r}: {error}") from error
-    except Exception as error:
-        raise ComponentError(f"module {str(module)!r} does not load: {_told(error)}") from error
+    except (Exception, SystemExit) as error:
+        raise ComponentError(f"module {str(module)!r} does not load: {_told(error, str(module))}") from error
 
 
-def _told(error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f" (line {frames[-1].lineno} of {Path(frames[-1].filename).name})" if frames else ""
-    return f"{type(error).__name__}: {error}{where}"
+def _told(error: BaseException, file: str | None = None) -> str:
+    """Say what happened, and on which line: the last one of the file, or else of anyone's but ours."""
+    frames = [(f.filename, f.lineno) for f in traceback.extract_tb(error.__traceback__)]
+    own = [f for f in frames if file and Path(f[0]).resolve() == Path(file).resolve()]
+    frames = own or [f for f in frames if f[0] != __file__ and "importlib" not in f[0]]
+    message = str(error)
+    if isinstance(error, SyntaxError) and error.filename:
+        frames, message = [(error.filename, error.lineno)], error.msg
+    where = f" (line {frames[-1][1]} of {Path(frames[-1][0]).name})" if frames else ""
+    return " ".join(f"{type(error).__name__}: {message}{where}".split())

@@ -226,7 +226,10 @@ def volatile() -> Volatile:
         started="2025-03-04 15:12:09 UTC",
         seconds=61.3,
         run_seconds=18.8,
-        times=[StepTime(step=s, seconds=t, in_run=s != "evaluation", reused=s == "operators") for s, t in times.items()],
+        times=[
+            StepTime(step=s, seconds=t, in_run=s != "evaluation", reused=s == "operators")
+            for s, t in times.items()
+        ],
         jobs=8,
         machine="Linux 6.8, x86_64, 8 cores, 31 GB",
         python="3.12.4",

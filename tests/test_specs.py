@@ -13,7 +13,7 @@ from scopefe.data.dataset import Dataset, load_dataset
 from scopefe.errors import DataError, SpecError
 from scopefe.spec import Spec, load_spec
 from scopefe.spec.loader import shipped_specs
-from scopefe.spec.models import ColumnSplit, FileSource, FractionSplit, GateUse
+from scopefe.spec.models import ColumnSplit, Evaluation, FileSource, FractionSplit, GateUse
 
 CLUSTERS = {"target_cluster_size": 16, "linkage": "average"}
 PROBE = {"keep": 7, "ratio": 0.2, "candidates": 20, "top_k": 5, "folds": 3, "seed": 1}
@@ -180,7 +180,7 @@ def test_a_split_that_is_not_published_says_so(name: str, no_tables: Path) -> No
 @pytest.mark.parametrize("name", EXTRAS)
 def test_an_extra_is_not_tuned(name: str, no_tables: Path) -> None:
     spec = load(name)
-    assert (spec.data.task, spec.evaluation.learner) == (EXTRAS[name], {})
+    assert (spec.data.task, spec.evaluation.learner) == (EXTRAS[name], Evaluation().learner)
 
 
 @pytest.mark.parametrize("name", FRAGMENTS)

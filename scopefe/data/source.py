@@ -32,12 +32,13 @@ def read(source: FileSource | PackageSource | FrameSource, frame: pd.DataFrame |
             raise DataError("data.source is missing: name a file, or pass data= in Python")
         path = shipped_file(source) if isinstance(source, PackageSource) else Path(source.path)
         frame = read_file(path, "csv" if isinstance(source, PackageSource) else source.type)
-    duplicated = frame.columns[frame.columns.duplicated()]
+    named = frame.set_axis([str(c) for c in frame.columns], axis="columns")
+    duplicated = named.columns[named.columns.duplicated()]
     if len(duplicated):
         raise DataError(f"two columns are named {str(duplicated[0])!r}: rename one of them")
     if not len(frame):
         raise DataError("the table has no rows")
-    return frame.set_axis([str(c) for c in frame.columns], axis="columns")
+    return named
 
 
 def read_file(path: Path, kind: str | None = None) -> pd.DataFrame:

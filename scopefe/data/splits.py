@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
+from pandas.tseries.api import guess_datetime_format
 from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
 from scopefe.components import Array
@@ -150,10 +151,7 @@ def _by_time(split: TimeSplit, frame: pd.DataFrame) -> Rows:
     if not pd.api.types.is_numeric_dtype(times.dtype) and not pd.api.types.is_datetime64_any_dtype(
         times.dtype
     ):
-        try:
-            times = pd.to_datetime(times.astype(str))
-        except ValueError as error:
-            raise DataError(f"column {split.column!r} is no time: {error}") from None
+        times = _parsed(split.column, times.astype(str))
     order = np.argsort(times.to_numpy(), kind="stable")
     ranked = times.to_numpy()[order]
 
@@ -163,6 +161,17 @@ def _by_time(split: TimeSplit, frame: pd.DataFrame) -> Rows:
 
     first, second = cut(split.train), cut(split.train + split.selection)
     return Rows(order[:first], order[first:second], order[second:])
+
+
+def _parsed(name: str, texts: pd.Series[Any]) -> pd.Series[Any]:
+    """Read texts as times, all in the format of the first."""
+    form = guess_datetime_format(str(texts.iloc[0]))
+    if form is None:
+        raise DataError(f"column {name!r} is no time: {str(texts.iloc[0])!r}")
+    try:
+        return cast("pd.Series[Any]", pd.to_datetime(texts, format=form))
+    except ValueError as error:
+        raise DataError(f"column {name!r} is no time: {str(error).splitlines()[0]}") from None
 
 
 def _by_groups(split: GroupSplit, frame: pd.DataFrame) -> Rows:

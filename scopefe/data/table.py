@@ -141,7 +141,7 @@ class Table:
         return [i for i, kind in enumerate(self.kinds) if kind == "categorical"]
 
     def fingerprint(self) -> str:
-        """Hash of names, kinds, types and values."""
+        """Hash of names, kinds, types and values; labels that no row has play no part."""
         digest = hashlib.blake2b(digest_size=16)
         for i in range(len(self)):
             feature = self[i]
@@ -150,8 +150,10 @@ class Table:
                 digest.update(str(feature.values.dtype).encode())
                 digest.update(np.ascontiguousarray(feature.values).data)
             if feature.codes is not None:
-                digest.update(repr(feature.codes.labels.tolist()).encode())
-                digest.update(np.ascontiguousarray(feature.codes.codes).data)
+                used, codes = np.unique(feature.codes.codes, return_inverse=True)
+                digest.update(repr(feature.codes.labels[used[used >= 0]].tolist()).encode())
+                digest.update(bool(len(used) and used[0] < 0).to_bytes())
+                digest.update(codes.astype(np.int64).data)
         return digest.hexdigest()
 
 

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from scopefe.components import CAT, NUM, Array, Keys, Operator, State
 from scopefe.data.kinds import encode_column
-from scopefe.data.table import Feature, FeatureKind, Table, finite, label_array
+from scopefe.data.table import Feature, FeatureKind, Table, finite, label_array, number_keys
 from scopefe.errors import DataError, RecipeError, UnknownNameError, suggestion
 from scopefe.registry import Components, components
 from scopefe.space.expression import Apply, Expression, Leaf, expression_from_json
@@ -57,9 +57,7 @@ class Input:
             If the frame lacks the column, or it does not hold what the recipe was made for.
         """
         if self.name not in frame.columns:
-            raise RecipeError(
-                f"the table has no column {self.name!r}{suggestion(self.name, frame.columns)}"
-            )
+            raise RecipeError(f"the table has no column {self.name!r}{suggestion(self.name, frame.columns)}")
         series = frame[self.name]
         if isinstance(series, pd.DataFrame):
             raise RecipeError(f"the table has two columns named {self.name!r}")
@@ -70,7 +68,7 @@ class Input:
         if feature.values is None:
             return feature
         values = feature.values.astype(np.float32 if self.single else np.float64)
-        return Feature(self.name, self.kind, values, feature.codes)
+        return Feature(self.name, self.kind, values, number_keys(values) if self.kind == "ordinal" else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +223,9 @@ class Recipe:
             )
         try:
             return _recipe(document, source, components(modules))
-        except (KeyError, TypeError, AttributeError, ValueError, OSError) as error:
+        except UnknownNameError as error:
+            raise RecipeError(f"{str(source)!r} needs a module with an operator of yours: {error}") from None
+        except (KeyError, TypeError, AttributeError, ValueError, OSError, RecipeError) as error:
             reason = " ".join(f"{type(error).__name__} {error}".split())
             raise RecipeError(f"{str(source)!r} is damaged: {reason}") from None
 
@@ -310,7 +310,7 @@ def _feature_json(number: int, feature: FittedFeature, tables: dict[str, Array])
         "formula": feature.expression.formula,
         "expression": feature.expression.to_json(),
         "operator": {
-            "name": feature.operator.name.partition("[")[0],
+            "name": feature.operator.declared or feature.operator.name,
             "parameters": dict(feature.operator.bound),
             "version": feature.operator.version,
         },
@@ -373,14 +373,12 @@ def _recipe(document: dict[str, Any], source: Path, known: Components) -> Recipe
     inputs = tuple(
         Input(i["name"], i["kind"], i["type"] == "float32", i["missing_as"]) for i in document["inputs"]
     )
+    for unknown in {i.kind for i in inputs} - set(get_args(FeatureKind)):
+        raise RecipeError(f"there is no kind {unknown!r}")
     features = []
     for item in document["features"]:
-        try:
-            operator = known.operators[item["operator"]["name"]].bind(item["operator"]["parameters"])
-        except UnknownNameError as error:
-            raise RecipeError(f"{str(source)!r} needs a module with an operator of yours: {error}") from None
-        expression = expression_from_json(item["expression"])
-        assert isinstance(expression, Apply)
+        operator = known.operators[item["operator"]["name"]].bind(item["operator"]["parameters"])
+        expression = _expression(item["expression"], operator, {i.name for i in inputs})
         state = {
             name: _array(
                 v["dtype"], tables[v["table"]] if "table" in v else [_from_plain(x) for x in v["values"]]
@@ -391,6 +389,23 @@ def _recipe(document: dict[str, Any], source: Path, known: Components) -> Recipe
             FittedFeature(item["name"], expression, operator, state, item["gain"], item["importance"])
         )
     return Recipe(document["name"], tuple(features), inputs, document["key"])
+
+
+def _expression(value: dict[str, Any], operator: Operator, inputs: set[str]) -> Apply:
+    """Read the operator's application to inputs of the recipe.
+
+    Raises
+    ------
+    RecipeError
+        If it is anything else.
+    """
+    expression = expression_from_json(value)
+    arguments = expression.arguments if isinstance(expression, Apply) else ()
+    if len(arguments) != operator.arity or not all(
+        isinstance(a, Leaf) and a.name in inputs for a in arguments
+    ):
+        raise RecipeError(f"{expression.formula} is not {operator.name} of the inputs")
+    return Apply(operator.name, arguments, operator.symmetric)
 
 
 def _array(dtype: str, values: list[Any]) -> Array:

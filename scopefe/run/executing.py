@@ -243,6 +243,9 @@ def _notes(
     note = getattr(compiled.spec.data.split, "note", "")
     if note:
         notes.append(note)
+    without_role = data.table.rows - sum(data.rows.counts().values())
+    if without_role:
+        notes.append(f"{without_role:,} rows have no role in the split and are left out.")
     if not compiled.pool_size:
         notes.append("The pool is empty: no feature can be selected.")
     if selected.halving.rounds and not (selected.halving.rounds[-1].gains > 0).any():

@@ -1,0 +1,535 @@
+"""The recipe: the values at fit, in another process, one row at a time, on any frame that has the columns."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import find_data_folder, needs_data
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scopefe.operators import DEFAULT
+
+from scopefe import CAT, Recipe, RecipeError
+from scopefe.data.kinds import encode
+from scopefe.data.table import finite
+from scopefe.recipe import recipe as module
+from scopefe.recipe.recipe import fit_recipe
+from scopefe.registry import components
+from scopefe.score.featureboost import compute
+from scopefe.space.expression import Apply, Leaf
+from scopefe.space.universe import Universe
+
+OPERATORS = components().operators
+ALONE = 25
+APPLY = """
+import pickle, sys
+import pandas as pd
+import scopefe
+
+with open(sys.argv[1], "rb") as file:
+    asked = pickle.load(file)
+told = {}
+for name, (path, frame, alone) in asked.items():
+    recipe = scopefe.Recipe.load(path)
+    rows = [recipe.transform(frame.iloc[[i]]) for i in range(alone)]
+    extra = frame.sample(frac=1, random_state=1).assign(**{"not an input": 1})
+    extra = extra[sorted(extra.columns, key=lambda c: c[::-1])]
+    told[name] = (recipe.transform(frame), pd.concat(rows), recipe.transform(extra).loc[frame.index])
+with open(sys.argv[2], "wb") as file:
+    pickle.dump(told, file)
+"""
+REAL = {
+    "adult": ["age", "workclass", "fnlwgt", "education", "hours-per-week"],
+    "telecom": ["MonthlyRevenue", "PercChangeMinutes", "RoamingCalls", "CreditRating", "Homeownership"],
+    "california_housing": ["MedInc", "HouseAge", "Latitude", "Longitude"],
+}
+SOURCES = ["invented", *(pytest.param(name, marks=needs_data(name)) for name in REAL)]
+
+
+def invented(n: int = 300) -> pd.DataFrame:
+    """Every kind of column, with missing and infinite values."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=n) * 20
+    x[:9] = [np.nan, np.inf, -np.inf, 0, -0.0, 1e-300, -1, 0, np.nan]
+    text = rng.choice(["a", "b", "a_b", "", "é"], n).astype(object)
+    text[5:15] = None
+    return pd.DataFrame(
+        {
+            "x": x,
+            "single": rng.lognormal(size=n).astype(np.float32),
+            "whole": rng.integers(-2, 3, n),
+            "text": text,
+            "flag": rng.random(n) > 0.5,
+            "category": pd.Categorical(rng.choice(["u", "v"], n), categories=["v", "u", "never"]),
+            "nullable": pd.array(rng.choice([1, 2, pd.NA], n), dtype="Int64"),
+        }
+    )
+
+
+def frame_of(name: str) -> pd.DataFrame:
+    if name == "invented":
+        return invented()
+    folder = find_data_folder()
+    assert folder is not None
+    frame = pd.read_parquet(folder / f"{name}.parquet", columns=REAL[name]).iloc[:400]
+    first = frame.iloc[:, 0].to_numpy(dtype=np.result_type(frame.iloc[:, 0].dtype, np.float32)).copy()
+    first[3:6] = [np.nan, np.inf, -np.inf]
+    some = np.where(np.arange(len(frame)) % 7 == 0, None, np.arange(len(frame)) % 5)
+    return frame.assign(first=first, some=pd.Series(some, index=frame.index).map(str, na_action="ignore"))
+
+
+def leaves(*names: str) -> tuple[Leaf, ...]:
+    return tuple(Leaf(n) for n in names)
+
+
+def fit(frame: pd.DataFrame, *asked: tuple[str, ...], **options: Any) -> Recipe:
+    """Fit the features given as (operator, column, …) on a frame."""
+    table = encode(frame, np.arange(len(frame)), **options)
+    chosen = [
+        (Apply(name, leaves(*inputs), OPERATORS[name].symmetric), OPERATORS[name], 0.25, 7.0)
+        for name, *inputs in asked
+    ]
+    return fit_recipe("named", "key", table, chosen, options.get("missing_as"))
+
+
+def fit_every_operator(frame: pd.DataFrame, seed: int = 0) -> tuple[Recipe, pd.DataFrame]:
+    """Return a recipe with two features of every operator, and their values at fit."""
+    table = encode(frame, np.arange(len(frame)))
+    universe = Universe(table.names, table.kinds, [OPERATORS[n] for n in DEFAULT])
+    rng = np.random.default_rng(seed)
+    chosen, values = [], {}
+    for block in universe.blocks:
+        for candidate in block.offset + rng.choice(block.size, min(block.size, 2), replace=False):
+            (_,), (left,), (right,) = universe.decode(np.array([candidate]))
+            expression = universe.expression(candidate)
+            chosen.append((expression, block.operator, float(candidate), 1.0))
+            found = finite(compute(block.operator, table, left, right))
+            found[(found < 0) & (block.operator.gives == CAT)] = np.nan
+            values[len(values)] = found
+    recipe = fit_recipe("all", "key", table, chosen)
+    at_fit = pd.DataFrame(values, index=frame.index).set_axis([f.name for f in recipe.features], axis=1)
+    return recipe, at_fit
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory) -> dict[str, Any]:
+    """What another process computes from saved recipes, beside the values at fit."""
+    folder = tmp_path_factory.mktemp("recipes")
+    data = find_data_folder()
+    there = [n for n in REAL if data is not None and (data / f"{n}.parquet").is_file()]
+    asked, at_fit = {}, {}
+    for name in ("invented", *there):
+        frame = frame_of(name)
+        recipe, at_fit[name] = fit_every_operator(frame)
+        asked[name] = (recipe.save(folder / f"{name}.json"), frame, ALONE)
+    (folder / "asked").write_bytes(pickle.dumps(asked))
+    command = [sys.executable, "-W", "error", "-c", APPLY, str(folder / "asked"), str(folder / "told")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    told = pickle.loads((folder / "told").read_bytes())
+    return {name: (at_fit[name], *told[name]) for name in asked}
+
+
+# --- the values at fit -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_another_process_gives_the_values_at_fit(name, elsewhere):
+    at_fit, whole, alone, shuffled = elsewhere[name]
+    assert len({f.partition("(")[0] for f in at_fit.columns}) > 15
+    pd.testing.assert_frame_equal(whole, at_fit, check_exact=True)
+    pd.testing.assert_frame_equal(alone, at_fit.iloc[:ALONE], check_exact=True)
+    pd.testing.assert_frame_equal(shuffled, at_fit, check_exact=True)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_saving_and_loading_changes_nothing(seed, tmp_path):
+    frame = invented()
+    recipe, at_fit = fit_every_operator(frame, seed)
+    loaded = Recipe.load(recipe.save(tmp_path / "recipe.json"))
+    assert_same_recipe(loaded, recipe)
+    pd.testing.assert_frame_equal(loaded.transform(frame), at_fit, check_exact=True)
+    again = loaded.save(tmp_path / "again.json")
+    assert again.read_bytes() == (tmp_path / "recipe.json").read_bytes()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["again.json", "recipe.json"]
+
+
+def assert_same_recipe(one: Recipe, other: Recipe) -> None:
+    assert (one.name, one.key, one.inputs, one.formulas) == (
+        other.name,
+        other.key,
+        other.inputs,
+        other.formulas,
+    )
+    for a, b in zip(one.features, other.features, strict=True):
+        assert (a.name, a.gain, a.importance, a.operator.name) == (
+            b.name,
+            b.gain,
+            b.importance,
+            b.operator.name,
+        )
+        assert list(a.state) == list(b.state)
+        for key in a.state:
+            assert a.state[key].dtype == b.state[key].dtype, (a.name, key)
+            assert [*map(type, a.state[key].tolist())] == [*map(type, b.state[key].tolist())]
+            np.testing.assert_array_equal(a.state[key], b.state[key])
+
+
+def test_fitted_on_other_rows_than_it_is_applied_to():
+    learned = pd.DataFrame({"x": [1.0, 3.0, 5.0], "k": ["a", "a", "b"]})
+    recipe = fit(learned, ("GroupByThenMean", "x", "k"), ("freq", "k"), ("Combine", "k", "x"))
+    found = recipe.transform(pd.DataFrame({"x": [3.0, 9.0, 1.0, 1.0], "k": ["a", "b", "new", None]}))
+    expected = [[2, 2, 1], [5, 1, np.nan], [np.nan, 0, np.nan], [np.nan, np.nan, np.nan]]
+    np.testing.assert_array_equal(found.to_numpy(), expected)
+
+
+def test_infinite_results_are_missing_and_infinite_states_survive(tmp_path):
+    frame = pd.DataFrame({"x": [1.0, np.inf, -np.inf, 2.0], "k": ["a", "a", "b", "c"]})
+    recipe = fit(
+        frame, ("GroupByThenMax", "x", "k"), ("GroupByThenMin", "x", "k"), ("GroupByThenStd", "x", "k")
+    )
+    loaded = Recipe.load(recipe.save(tmp_path / "r.json"))
+    assert_same_recipe(loaded, recipe)
+    assert loaded.features[0].state["values"].tolist() == [np.inf, -np.inf, 2]
+    assert np.isnan(loaded.features[2].state["values"]).all()
+    np.testing.assert_array_equal(loaded.transform(frame).iloc[:, 0], [np.nan, np.nan, np.nan, 2])
+
+
+@pytest.mark.parametrize("numeric", [True, False])
+def test_single_precision_survives_a_csv_file(numeric, tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.lognormal(size=(200, 2)).astype(np.float32), columns=["a", "b"])
+    recipe = fit(frame, ("/", "a", "b"), ("freq", "a"), ("GroupByThenMean", "a", "b"), ("log", "b"),
+                 kinds={"b": "ordinal"})  # fmt: skip
+    loaded = Recipe.load(recipe.save(tmp_path / "r.json"))
+    double = pd.read_csv(io.StringIO(frame.to_csv(index=False)), dtype=None if numeric else str)
+    assert (double.dtypes != np.float32).all()
+    pd.testing.assert_frame_equal(loaded.transform(double), recipe.transform(frame), check_exact=True)
+
+
+# --- frames ------------------------------------------------------------------------------------------------
+
+INDEXES = {
+    "duplicates": lambda n: np.arange(n) // 3,
+    "texts": lambda n: [f"row {i}" for i in range(n)],
+    "dates": lambda n: pd.date_range("2020", periods=n),
+    "levels": lambda n: pd.MultiIndex.from_arrays([np.arange(n) % 2, np.arange(n)], names=["a", "b"]),
+    "one label": lambda n: np.zeros(n),
+}
+
+
+@pytest.mark.parametrize("kind", INDEXES)
+def test_the_index_is_kept_and_plays_no_part(kind):
+    frame = invented(60)
+    recipe, at_fit = fit_every_operator(frame)
+    labelled = frame.set_axis(pd.Index(INDEXES[kind](60)), axis="index")
+    found = recipe.transform(labelled)
+    pd.testing.assert_index_equal(found.index, labelled.index)
+    np.testing.assert_array_equal(found.to_numpy(), at_fit.to_numpy())
+
+
+def test_the_frame_is_not_changed():
+    frame = invented()
+    frame.attrs["kept"] = [1]
+    before, axes = pickle.dumps(frame), (frame.index, frame.columns)
+    recipe, _ = fit_every_operator(frame)
+    result = recipe.transform(frame)
+    assert (frame.index is axes[0], frame.columns is axes[1]) == (True, True)
+    pd.testing.assert_frame_equal(frame, pickle.loads(before), check_exact=True)
+    assert frame.attrs == {"kept": [1]}
+    result.iloc[:, :] = -1.0
+    pd.testing.assert_frame_equal(frame, pickle.loads(before), check_exact=True)
+
+
+def test_a_frame_without_rows_and_a_recipe_without_features():
+    frame = invented()
+    recipe, at_fit = fit_every_operator(frame)
+    nothing = recipe.transform(frame.iloc[:0])
+    assert nothing.shape == (0, at_fit.shape[1]) and set(nothing.dtypes) == {np.dtype("float64")}
+    assert fit(frame).transform(frame).shape == (len(frame), 0)
+
+
+def test_columns_that_are_not_named_by_text():
+    frame = pd.DataFrame(np.arange(12.0).reshape(4, 3))
+    recipe = fit(frame, ("+", "0", "2"))
+    assert recipe.transform(frame)["(0+2)"].tolist() == [2, 8, 14, 20]
+    assert frame.columns.tolist() == [0, 1, 2]
+
+
+def test_new_names_never_are_those_of_columns():
+    frame = pd.DataFrame({"x": [1.0, -2.0], "abs(x)": [1.0, 2.0], "abs(x) #2": [0.0, 1.0]})
+    assert fit(frame, ("abs", "x")).transform(frame).columns.tolist() == ["abs(x) #3"]
+
+
+def test_an_absent_column_is_named_with_the_nearest():
+    frame = pd.DataFrame({"income": [1.0, 2.0], "age": [1.0, 3.0]})
+    recipe = fit(frame, ("+", "income", "age"))
+    with pytest.raises(RecipeError, match=r"^the table has no column 'income'; did you mean 'incme'\?$"):
+        recipe.transform(frame.rename(columns={"income": "incme"}))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [["1", "two"], ["a\nb", "1"], [object(), 1.0], [[1], 2.0], pd.to_datetime(["2020", "2021"]), [1j, 2]],
+)
+def test_values_that_are_no_numbers_in_a_numeric_column(values):
+    recipe = fit(pd.DataFrame({"x": [1.0, 2.0]}), ("abs", "x"))
+    with pytest.raises(RecipeError, match="'x'") as error:
+        recipe.transform(pd.DataFrame({"x": pd.Series(values)}))
+    assert "\n" not in str(error.value)
+
+
+def test_values_that_are_no_categories_in_a_categorical_column():
+    recipe = fit(pd.DataFrame({"k": ["a", "b"]}), ("freq", "k"))
+    with pytest.raises(RecipeError, match="'k'"):
+        recipe.transform(pd.DataFrame({"k": [["a"], ["b"]]}))
+
+
+def test_two_columns_of_an_input_s_name():
+    recipe = fit(pd.DataFrame({"x": [1.0, 2.0]}), ("abs", "x"))
+    frame = pd.DataFrame([[1.0, 2.0, 3.0]], columns=["x", "x", "y"])
+    with pytest.raises(RecipeError, match=r"^the table has two columns named 'x'$"):
+        recipe.transform(frame)
+    other = frame.set_axis(["x", "y", "y"], axis="columns")
+    assert recipe.transform(other)["abs(x)"].tolist() == [1]
+
+
+# --- one value, many types ---------------------------------------------------------------------------------
+
+CATEGORIES = {
+    "text": (["b", "a", "b", None], [
+        pd.Series(["b", "a", "b", None], dtype=object),
+        pd.Series(["b", "a", "b", None], dtype="str"),
+        pd.Series(["b", "a", "b", None], dtype="string"),
+        pd.Series(["b", "a", "b", None], dtype="string[pyarrow]"),
+        pd.Series(pd.Categorical(["b", "a", "b", None])),
+        pd.Series(pd.Categorical(["b", "a", "b", None], categories=["z", "b", "y", "a"], ordered=True)),
+    ]),
+    "whole numbers": ([2, 1, 2, None], [
+        pd.Series([2, 1, 2, None]),
+        pd.Series([2, 1, 2, None], dtype="Int64"),
+        pd.Series([2, 1, 2, None], dtype="Int8"),
+        pd.Series([2, 1, 2, None], dtype="int64[pyarrow]"),
+        pd.Series([2, 1, 2, None], dtype=object),
+        pd.Series([2, 1, 2, None], dtype=np.float32),
+        pd.Series(pd.Categorical([2, 1, 2, None])),
+    ]),
+    "truth": ([True, False, True, None], [
+        pd.Series([True, False, True, None], dtype=object),
+        pd.Series([True, False, True, None], dtype="boolean"),
+        pd.Series([True, False, True, None], dtype="bool[pyarrow]"),
+        pd.Series(pd.Categorical([True, False, True, None])),
+        pd.Series(["True", "False", "True", None]),
+    ]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CATEGORIES)
+def test_categories_of_any_type_are_the_same_categories(case):
+    _, given_as = CATEGORIES[case]
+    x = pd.Series([1.0, 2.0, 4.0, 8.0])
+    for learned in given_as:
+        recipe = fit(pd.DataFrame({"k": learned, "x": x}), ("freq", "k"), ("GroupByThenMean", "x", "k"),
+                     kinds={"k": "categorical"})  # fmt: skip
+        for series in given_as:
+            found = recipe.transform(pd.DataFrame({"k": series, "x": x}))
+            expected = [[2, 2.5], [1, 2], [2, 2.5], [np.nan, np.nan]]
+            np.testing.assert_array_equal(
+                found.to_numpy(), expected, err_msg=f"{learned.dtype} {series.dtype}"
+            )
+
+
+@pytest.mark.parametrize(
+    "dtype", ["int8", "uint16", "float32", "Int64", "Float64", "double[pyarrow]", "object", "str"]
+)
+def test_numbers_of_any_type_are_the_same_numbers(dtype):
+    recipe = fit(pd.DataFrame({"x": [1, 2, 4]}), ("square", "x"), ("freq", "x"))
+    found = recipe.transform(pd.DataFrame({"x": pd.Series([4, 1, 3]).astype(dtype)}))
+    np.testing.assert_array_equal(found.to_numpy(), [[16, 1], [1, 1], [9, 0]])
+
+
+def test_missing_values_can_stand_for_a_category():
+    learned = pd.DataFrame({"k": ["a", None, None], "x": [1.0, 2.0, 4.0]})
+    recipe = fit(learned, ("GroupByThenMean", "x", "k"), missing_as="?")
+    found = recipe.transform(pd.DataFrame({"k": [None, "?", "a", "b"], "x": 0.0}))
+    np.testing.assert_array_equal(found.iloc[:, 0], [3, 3, 1, np.nan])
+
+
+NAMES = ['a,b (c)-"d"', "\N{SNAKE}", "line\nbreak", "", " ", "a/b+c", "{x}", "null", "\x00", "né", "x" * 300]
+
+
+@settings(max_examples=40, deadline=None)
+@given(names=st.lists(st.sampled_from(NAMES) | st.text(max_size=8), min_size=3, max_size=3, unique=True))
+def test_columns_may_have_any_name(names, tmp_path_factory):
+    x, y, k = names
+    frame = pd.DataFrame({x: [1.0, 2.0, 5.0], y: [0.5, 4.0, 2.0], k: ["a", "a", "b"]})
+    recipe = fit(frame, ("-", x, y), ("GroupByThenMax", x, k), ("freq", k))
+    loaded = Recipe.load(recipe.save(tmp_path_factory.mktemp("named") / "r.json"))
+    assert_same_recipe(loaded, recipe)
+    assert [i.name for i in loaded.inputs] == [x, y, k]
+    found = loaded.transform(frame)
+    np.testing.assert_array_equal(found.to_numpy(), [[0.5, 2, 2], [-2, 2, 2], [3, 5, 1]])
+    assert len(set(found.columns) | set(frame.columns)) == 6
+
+
+# --- what is saved -----------------------------------------------------------------------------------------
+
+
+def test_labels_that_only_rows_outside_the_fit_have_are_not_in_the_file(tmp_path):
+    frame = pd.DataFrame(
+        {"k": ["a", "b", "a", "secret"], "o": [1.0, 2.0, 1.0, 987654.0], "x": [0.5, 1.5, 2.5, 123456.0]}
+    )
+    table = encode(frame, np.arange(3), kinds={"o": "ordinal", "x": "numerical"})
+    names = [("GroupByThenMean", "x", "k"), ("GroupByThenRank", "x", "o"), ("freq", "x"), ("freq", "o"),
+             ("Combine", "k", "o"), ("CombineThenFreq", "k", "o"),
+             ("GroupByThenNUnique", "o", "k")]  # fmt: skip
+    chosen = [(Apply(n, leaves(*i)), OPERATORS[n], 1.0, 1.0) for n, *i in names]
+    text = fit_recipe("n", "k", table.take(np.arange(3)), chosen).save(tmp_path / "r.json").read_text("utf-8")
+    assert not any(word in text for word in ("secret", "987654", "123456"))
+    assert "secret" in fit_recipe("n", "k", table, chosen).save(tmp_path / "all.json").read_text("utf-8")
+
+
+def test_large_states_go_to_a_table_beside_the_file(tmp_path):
+    n = module.LARGE + 5
+    rng = np.random.default_rng(0)
+    mixed = [float(i) if i % 3 else f"t{i}" for i in range(n)]
+    frame = pd.DataFrame({"k": pd.Series(mixed, dtype=object), "x": rng.normal(size=n)})
+    frame.loc[:2, "x"] = [np.nan, np.inf, -np.inf]
+    recipe = fit(frame, ("freq", "k"), ("GroupByThenMean", "x", "k"), ("Combine", "k", "x"), ("abs", "x"),
+                 kinds={"x": "ordinal"})  # fmt: skip
+    path = recipe.save(tmp_path / "deep" / "r.json")
+    assert sorted(p.name for p in path.parent.iterdir()) == ["r.json", "r.parquet"]
+    assert path.stat().st_size < 10_000
+    moved = path.parent.rename(tmp_path / "moved")
+    loaded = Recipe.load(moved / "r.json")
+    assert_same_recipe(loaded, recipe)
+    pd.testing.assert_frame_equal(loaded.transform(frame), recipe.transform(frame), check_exact=True)
+
+
+def test_the_file_says_what_it_holds(tmp_path):
+    frame = invented()
+    document = json.loads(fit(frame, ("/", "x", "single")).save(tmp_path / "r.json").read_text("utf-8"))
+    (feature,) = document["features"]
+    assert document["recipe_version"] == 1
+    assert feature["formula"] == "(x/single)"
+    assert feature["operator"] == {"name": "/", "parameters": {}, "version": OPERATORS["/"].version}
+    assert [(i["name"], i["type"]) for i in document["inputs"]] == [("x", "float64"), ("single", "float32")]
+
+
+def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    frame = invented()
+    path = fit(frame, ("abs", "x")).save(tmp_path / "r.json")
+    before = path.read_bytes()
+    monkeypatch.setattr(Path, "write_text", lambda *a, **k: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        fit(frame, ("sqrt", "x")).save(path)
+    assert [p.name for p in tmp_path.iterdir()] == ["r.json"]
+    assert path.read_bytes() == before
+
+
+# --- files that are no recipes -----------------------------------------------------------------------------
+
+
+def test_an_absent_file(tmp_path):
+    with pytest.raises(RecipeError, match=r"^there is no recipe '.*r\.json'$"):
+        Recipe.load(tmp_path / "r.json")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[1]", b"null", b"{}", b"\xff\xfe\x00", b"PAR1", b'"recipe_version"']
+)
+def test_a_file_that_is_something_else(content, tmp_path):
+    path = tmp_path / "r.json"
+    path.write_bytes(content)
+    with pytest.raises(RecipeError, match="is no recipe") as error:
+        Recipe.load(path)
+    assert "\n" not in str(error.value)
+
+
+def test_a_folder_is_no_recipe(tmp_path):
+    with pytest.raises(RecipeError, match="is no recipe"):
+        Recipe.load(tmp_path)
+
+
+@pytest.mark.parametrize("version", [2, 0, "1", None])
+def test_another_version(version, tmp_path):
+    path = fit(invented(), ("abs", "x")).save(tmp_path / "r.json")
+    document = json.loads(path.read_text("utf-8")) | {"recipe_version": version}
+    path.write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(RecipeError, match=f"has recipe version {version}; this scopefe reads version 1"):
+        Recipe.load(path)
+
+
+def change(*path: Any, to: Any) -> Any:
+    def changed(document: Any) -> None:
+        for step in path[:-1]:
+            document = document[step]
+        document[path[-1]] = to
+
+    return changed
+
+
+DAMAGES = {
+    "no features": lambda d: d.pop("features"),
+    "no inputs": lambda d: d.pop("inputs"),
+    "features that are none": change("features", to=[1]),
+    "features that are no list": change("features", to=3),
+    "an input without a kind": lambda d: d["inputs"][0].pop("kind"),
+    "an input that is not listed": change("inputs", to=[]),
+    "an unknown kind": change("inputs", 0, "kind", to="colour"),
+    "no expression": change("features", 0, "expression", to={}),
+    "an expression that is a leaf": change("features", 0, "expression", to={"feature": "x"}),
+    "an expression of one input": change("features", 0, "expression", "arguments", to=[{"feature": "x"}]),
+    "a nested expression": change("features", 0, "expression", "arguments", 0,
+                                  to={"operator": "abs", "arguments": [{"feature": "x"}]}),
+    "text among numbers": change("features", 0, "state", "values", "values", to=["a"]),
+    "no such type": change("features", 0, "state", "values", "dtype", to="float1"),
+    "a state without values": change("features", 0, "state", "values", to={}),
+    "values that are no list": change("features", 0, "state", "values", "values", to=None),
+    "an unknown parameter": change("features", 0, "operator", "parameters", to={"p": 1}),
+    "a table that is not there": change("tables", to="absent.parquet"),
+    "a table that is none": change("tables", to="r.json"),
+    "an infinity of words": change("features", 0, "state", "values", "values", to=[{"inf": "x"}]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_is_one_clear_line(damage, tmp_path):
+    path = fit(invented(), ("GroupByThenMean", "x", "text")).save(tmp_path / "r.json")
+    document = json.loads(path.read_text("utf-8"))
+    DAMAGES[damage](document)
+    path.write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(RecipeError, match=r"r\.json") as error:
+        Recipe.load(path)
+    assert "\n" not in str(error.value)
+
+
+def test_an_operator_of_ones_own_needs_its_module(tmp_path):
+    own = tmp_path / "own.py"
+    own.write_text(
+        "from scopefe import NUM, operator\n\n"
+        "@operator('power [n]', takes=(NUM,))\n"
+        "def power(x, *, n: int = 2):\n    return x ** n\n",
+        encoding="utf-8",
+    )
+    frame = pd.DataFrame({"x": [2.0, 3.0]})
+    operator = components([own]).operators["power [n]"].bind({"n": 3})
+    table = encode(frame, np.arange(2))
+    recipe = fit_recipe("n", "k", table, [(Apply(operator.name, leaves("x")), operator, 1.0, 1.0)])
+    path = recipe.save(tmp_path / "r.json")
+    with pytest.raises(
+        RecipeError, match="needs a module with an operator of yours: unknown operator 'power"
+    ):
+        Recipe.load(path)
+    loaded = Recipe.load(path, modules=[str(own)])
+    assert loaded.transform(frame).iloc[:, 0].tolist() == [8, 27]
+    assert_same_recipe(loaded, recipe)
