@@ -12,7 +12,7 @@ help: ## list the commands
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip "setuptools>=77"
-	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --quiet --no-build-isolation --editable ".[dev]"
 	@touch $@
 
 demo: $(STAMP) ## set up, then run the main job on bundled real data
@@ -29,8 +29,8 @@ lint: $(STAMP) ## ruff, mypy strict, import layers
 	$(BIN)/ruff format --check .
 	@rm -rf build
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --target build/lint .
-	MYPYPATH=build/lint $(BIN)/mypy --package scopefe
-	PYTHONPATH=build/lint $(BIN)/lint-imports
+	cd build/lint && ../../$(BIN)/mypy --config-file ../../pyproject.toml --package scopefe
+	cd build/lint && ../../$(BIN)/lint-imports --config ../../pyproject.toml
 
 bench: $(STAMP) ## measure against the openfe package, side by side
 	$(BIN)/python -m benchmarks
