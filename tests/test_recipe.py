@@ -21,8 +21,8 @@ from scopefe.operators import DEFAULT
 from scopefe import CAT, Recipe, RecipeError
 from scopefe.data.kinds import encode
 from scopefe.data.table import finite
-from scopefe.recipe import recipe as module
-from scopefe.recipe.recipe import fit_recipe
+from scopefe.recipe.arrays import LARGE
+from scopefe.recipe.fitting import fit_recipe
 from scopefe.registry import components
 from scopefe.score.featureboost import compute
 from scopefe.space.expression import Apply, Leaf
@@ -399,7 +399,7 @@ def test_labels_that_only_rows_outside_the_fit_have_are_not_in_the_file(tmp_path
 
 
 def test_large_states_go_to_a_table_beside_the_file(tmp_path):
-    n = module.LARGE + 5
+    n = LARGE + 5
     rng = np.random.default_rng(0)
     mixed = [float(i) if i % 3 else f"t{i}" for i in range(n)]
     frame = pd.DataFrame({"k": pd.Series(mixed, dtype=object), "x": rng.normal(size=n)})

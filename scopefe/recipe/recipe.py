@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
 import os
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,18 +11,16 @@ from typing import Any, cast, get_args
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from scopefe.components import CAT, NUM, Array, Keys, Operator, State
 from scopefe.data.kinds import encode_column
-from scopefe.data.table import Feature, FeatureKind, Table, finite, label_array, number_keys
+from scopefe.data.table import Feature, FeatureKind, finite, number_keys
 from scopefe.errors import DataError, RecipeError, UnknownNameError, suggestion
+from scopefe.recipe.arrays import atomically, from_json, read_tables, to_json, write_tables
 from scopefe.registry import Components, components
-from scopefe.space.expression import Apply, Expression, Leaf, expression_from_json
+from scopefe.space.expression import Apply, Leaf, expression_from_json
 
 RECIPE_VERSION = 1
-LARGE = 20_000
 
 
 @dataclass(frozen=True)
@@ -188,9 +184,9 @@ class Recipe:
         if tables:
             side = target.with_suffix(".parquet")
             document["tables"] = side.name
-            _atomically(side, lambda p: _write_tables(tables, p))
+            atomically(side, lambda p: write_tables(tables, p))
         text = json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False)
-        _atomically(target, lambda p: p.write_text(text + "\n", encoding="utf-8"))
+        atomically(target, lambda p: p.write_text(text + "\n", encoding="utf-8"))
         return target
 
     @classmethod
@@ -230,81 +226,8 @@ class Recipe:
             raise RecipeError(f"{str(source)!r} is damaged: {reason}") from None
 
 
-def fit_recipe(
-    name: str,
-    key: str,
-    table: Table,
-    chosen: Sequence[tuple[Expression, Operator, float, float]],
-    missing_as: str | None = None,
-) -> Recipe:
-    """Fit selected features.
-
-    Parameters
-    ----------
-    table
-        The rows to learn from: training, then selection rows.
-    chosen
-        (expression, operator, gain, importance) of each feature, most important first.
-    missing_as
-        Category that stands for missing values in categorical columns.
-    """
-    position = {n: i for i, n in enumerate(table.names)}
-    used: dict[str, Feature] = {}
-    features = []
-    names = feature_names([e for e, *_ in chosen], set(table.names))
-    for new, (expression, operator, gain, importance) in zip(names, chosen, strict=True):
-        assert isinstance(expression, Apply)
-        inputs = [cast(Leaf, a).name for a in expression.arguments]
-        for i in inputs:
-            used.setdefault(i, compact(table[position[i]]))
-        state = operator.fit(*arguments_of(operator, [used[i] for i in inputs]))
-        features.append(FittedFeature(new, expression, operator, state, gain, importance))
-    inputs_read = tuple(
-        Input(
-            f.name,
-            f.kind,
-            f.values is not None and f.values.dtype == np.float32,
-            missing_as if f.kind == "categorical" else None,
-        )
-        for f in used.values()
-    )
-    return Recipe(name, tuple(features), inputs_read, key)
-
-
-def compact(feature: Feature) -> Feature:
-    """Return the feature without the labels that no row has, so that only these rows are learned from."""
-    if feature.codes is None:
-        return Feature(feature.name, feature.kind, feature.values)
-    used, codes = np.unique(feature.codes.codes, return_inverse=True)
-    missing = int(len(used) > 0 and used[0] < 0)
-    return Feature(
-        feature.name,
-        feature.kind,
-        feature.values,
-        Keys(codes.astype(np.int64) - missing, feature.codes.labels[used[missing:]]),
-    )
-
-
-def feature_names(expressions: Sequence[Expression], taken: set[str]) -> list[str]:
-    """Return names of new columns: the formula, made unique among the table's columns."""
-    names: list[str] = []
-    for expression in expressions:
-        name, number = expression.formula, 2
-        while name in taken:
-            name, number = f"{expression.formula} #{number}", number + 1
-        taken = taken | {name}
-        names.append(name)
-    return names
-
-
 def _feature_json(number: int, feature: FittedFeature, tables: dict[str, Array]) -> dict[str, Any]:
-    state: dict[str, Any] = {}
-    for name, values in feature.state.items():
-        if len(values) > LARGE:
-            tables[f"{number}/{name}"] = values
-            state[name] = {"dtype": _dtype(values), "table": f"{number}/{name}"}
-        else:
-            state[name] = {"dtype": _dtype(values), "values": [_plain(v) for v in values.tolist()]}
+    state = {name: to_json(v, f"{number}/{name}", tables) for name, v in feature.state.items()}
     return {
         "name": feature.name,
         "formula": feature.expression.formula,
@@ -320,56 +243,8 @@ def _feature_json(number: int, feature: FittedFeature, tables: dict[str, Array])
     }
 
 
-def _dtype(values: Array) -> str:
-    return "label" if values.dtype == object else str(values.dtype)
-
-
-def _plain(value: Any) -> Any:
-    if not isinstance(value, float) or math.isfinite(value):
-        return value
-    return None if math.isnan(value) else {"inf": 1 if value > 0 else -1}
-
-
-def _from_plain(value: Any) -> Any:
-    if value is None:
-        return math.nan
-    return math.inf * value["inf"] if isinstance(value, dict) else value
-
-
-def _write_tables(tables: dict[str, Array], path: Path) -> None:
-    """One row per value, so that tables of different lengths share one file."""
-    rows = pa.table(
-        {
-            "table": pa.array(np.repeat(list(tables), [len(v) for v in tables.values()])).dictionary_encode(),
-            "number": pa.array(np.concatenate([_numbers(v) for v in tables.values()])),
-            "text": pa.array([t for v in tables.values() for t in _texts(v)], type=pa.string()),
-        }
-    )
-    pq.write_table(rows, path, compression="zstd")
-
-
-def _numbers(values: Array) -> Array:
-    if values.dtype == object:
-        return np.array([v if isinstance(v, float) else math.nan for v in values], dtype=np.float64)
-    return values.astype(np.float64)
-
-
-def _texts(values: Array) -> list[str | None]:
-    if values.dtype == object:
-        return [v if isinstance(v, str) else None for v in values]
-    return [None] * len(values)
-
-
-def _read_tables(path: Path) -> dict[str, list[Any]]:
-    frame = pq.read_table(path).to_pydict()
-    result: dict[str, list[Any]] = {}
-    for table, number, text in zip(frame["table"], frame["number"], frame["text"], strict=True):
-        result.setdefault(table, []).append(number if text is None else text)
-    return result
-
-
 def _recipe(document: dict[str, Any], source: Path, known: Components) -> Recipe:
-    tables = _read_tables(source.with_name(document["tables"])) if "tables" in document else {}
+    tables = read_tables(source.with_name(document["tables"])) if "tables" in document else {}
     inputs = tuple(
         Input(i["name"], i["kind"], i["type"] == "float32", i["missing_as"]) for i in document["inputs"]
     )
@@ -379,12 +254,7 @@ def _recipe(document: dict[str, Any], source: Path, known: Components) -> Recipe
     for item in document["features"]:
         operator = known.operators[item["operator"]["name"]].bind(item["operator"]["parameters"])
         expression = _expression(item["expression"], operator, {i.name for i in inputs})
-        state = {
-            name: _array(
-                v["dtype"], tables[v["table"]] if "table" in v else [_from_plain(x) for x in v["values"]]
-            )
-            for name, v in item["state"].items()
-        }
+        state = {name: from_json(v, tables) for name, v in item["state"].items()}
         features.append(
             FittedFeature(item["name"], expression, operator, state, item["gain"], item["importance"])
         )
@@ -406,20 +276,3 @@ def _expression(value: dict[str, Any], operator: Operator, inputs: set[str]) -> 
     ):
         raise RecipeError(f"{expression.formula} is not {operator.name} of the inputs")
     return Apply(operator.name, arguments, operator.symmetric)
-
-
-def _array(dtype: str, values: list[Any]) -> Array:
-    return label_array(values) if dtype == "label" else np.array(values, dtype=dtype)
-
-
-def _atomically(target: Path, write: Any) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    os.close(handle)
-    try:
-        write(Path(name))
-        Path(name).chmod(0o644)
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

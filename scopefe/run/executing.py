@@ -27,7 +27,8 @@ from scopefe.evaluate.downstream import (
     originals,
     transductive_features,
 )
-from scopefe.recipe.recipe import Recipe, fit_recipe
+from scopefe.recipe.fitting import fit_recipe
+from scopefe.recipe.recipe import Recipe
 from scopefe.report import build
 from scopefe.report.html import render
 from scopefe.report.model import EvaluationFacts, Report, StepTime, Volatile

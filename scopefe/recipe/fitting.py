@@ -1,0 +1,80 @@
+"""Fitting selected features into a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+
+from scopefe.components import Keys, Operator
+from scopefe.data.table import Feature, Table
+from scopefe.recipe.recipe import FittedFeature, Input, Recipe, arguments_of
+from scopefe.space.expression import Apply, Expression, Leaf
+
+
+def fit_recipe(
+    name: str,
+    key: str,
+    table: Table,
+    chosen: Sequence[tuple[Expression, Operator, float, float]],
+    missing_as: str | None = None,
+) -> Recipe:
+    """Fit selected features.
+
+    Parameters
+    ----------
+    table
+        The rows to learn from: training, then selection rows.
+    chosen
+        (expression, operator, gain, importance) of each feature, most important first.
+    missing_as
+        Category that stands for missing values in categorical columns.
+    """
+    position = {n: i for i, n in enumerate(table.names)}
+    used: dict[str, Feature] = {}
+    features = []
+    names = feature_names([e for e, *_ in chosen], set(table.names))
+    for new, (expression, operator, gain, importance) in zip(names, chosen, strict=True):
+        assert isinstance(expression, Apply)
+        inputs = [cast(Leaf, a).name for a in expression.arguments]
+        for i in inputs:
+            used.setdefault(i, compact(table[position[i]]))
+        state = operator.fit(*arguments_of(operator, [used[i] for i in inputs]))
+        features.append(FittedFeature(new, expression, operator, state, gain, importance))
+    inputs_read = tuple(
+        Input(
+            f.name,
+            f.kind,
+            f.values is not None and f.values.dtype == np.float32,
+            missing_as if f.kind == "categorical" else None,
+        )
+        for f in used.values()
+    )
+    return Recipe(name, tuple(features), inputs_read, key)
+
+
+def compact(feature: Feature) -> Feature:
+    """Return the feature without the labels that no row has, so that only these rows are learned from."""
+    if feature.codes is None:
+        return Feature(feature.name, feature.kind, feature.values)
+    used, codes = np.unique(feature.codes.codes, return_inverse=True)
+    missing = int(len(used) > 0 and used[0] < 0)
+    return Feature(
+        feature.name,
+        feature.kind,
+        feature.values,
+        Keys(codes.astype(np.int64) - missing, feature.codes.labels[used[missing:]]),
+    )
+
+
+def feature_names(expressions: Sequence[Expression], taken: set[str]) -> list[str]:
+    """Return names of new columns: the formula, made unique among the table's columns."""
+    names: list[str] = []
+    for expression in expressions:
+        name, number = expression.formula, 2
+        while name in taken:
+            name, number = f"{expression.formula} #{number}", number + 1
+        taken = taken | {name}
+        names.append(name)
+    return names
