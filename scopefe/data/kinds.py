@@ -106,4 +106,5 @@ def numbers(name: str, series: pd.Series[Any]) -> Array:
     try:
         return pd.to_numeric(series.astype(object)).to_numpy(dtype=np.float64, na_value=np.nan)
     except (TypeError, ValueError) as error:
-        raise DataError(f"column {name!r} is to be numeric, but holds text: {error}") from None
+        reason = " ".join(str(error).split())
+        raise DataError(f"column {name!r} is to be numeric, but holds text: {reason}") from None

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import importlib.metadata
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow.feather
 
 from scopefe.errors import DataError
 from scopefe.spec.models import FileSource, FrameSource, PackageSource
+
+EXACT: dict[str, Any] = {} if int(pd.__version__.split(".")[0]) >= 3 else {"float_precision": "round_trip"}
+"""Options under which pandas reads the numbers of a CSV file to the last digit."""
 
 
 def read(source: FileSource | PackageSource | FrameSource, frame: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -55,7 +59,7 @@ def read_file(path: Path, kind: str | None = None) -> pd.DataFrame:
     try:
         if kind == "csv":
             _refuse_duplicates(path)
-            return pd.read_csv(path, sep="\t" if ".tsv" in path.name else ",", low_memory=False)
+            return pd.read_csv(path, sep="\t" if ".tsv" in path.name else ",", low_memory=False, **EXACT)
         if kind in ("parquet", "pq"):
             return pd.read_parquet(path)
         frame: pd.DataFrame = pyarrow.feather.read_table(path).to_pandas()
