@@ -56,19 +56,21 @@ def read_file(path: Path, kind: str | None = None) -> pd.DataFrame:
     if not path.is_file():
         raise DataError(f"there is no file {str(path)!r}")
     kind = kind or ("csv" if ".csv" in path.name or ".tsv" in path.name else path.suffix[1:])
+    frame: pd.DataFrame
     try:
         if kind == "csv":
             _refuse_duplicates(path)
-            return pd.read_csv(path, sep="\t" if ".tsv" in path.name else ",", low_memory=False, **EXACT)
-        if kind in ("parquet", "pq"):
-            return pd.read_parquet(path)
-        frame: pd.DataFrame = pyarrow.feather.read_table(path).to_pandas()
-        return frame
+            frame = pd.read_csv(path, sep="\t" if ".tsv" in path.name else ",", low_memory=False, **EXACT)
+        elif kind in ("parquet", "pq"):
+            frame = pd.read_parquet(path)
+        else:
+            frame = pyarrow.feather.read_table(path).to_pandas()
     except DataError:
         raise
     except Exception as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise DataError(f"{str(path)!r} cannot be read as {kind}: {reason}") from error
+    return frame
 
 
 def _refuse_duplicates(path: Path) -> None:
