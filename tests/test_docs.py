@@ -31,6 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "docs" / "examples"
 MEASURED = {"results.md", "performance.md"}
 PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").glob("*.md") if p.name not in MEASURED)]
+LINKED = [*PAGES, ROOT / "CHANGELOG.md", *sorted(ROOT / "docs" / name for name in MEASURED)]
 SPECS, RUNS = (ROOT / "docs" / name for name in ("specs.md", "runs.md"))
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -195,7 +196,7 @@ def test_the_examples_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pyt
             reader.follow(example)
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     text = re.sub(r"`[^`]*`", "code", re.sub(BLOCK, "", page.read_text(encoding="utf-8")))
     for link in re.findall(r"\]\(([^)\s]+)\)", text):
