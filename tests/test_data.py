@@ -451,3 +451,8 @@ def test_the_data_of_a_spec():
     assert kinds(data) == {"x": "numerical", "k": "categorical"}
     assert data.dropped == {"y": "target", "few": "dropped by the spec"}
     assert data.rows.counts() == {"train": 128, "selection": 32, "test": 40}
+
+
+def test_what_is_no_frame_is_refused():
+    with pytest.raises(DataError, match="must be a pandas DataFrame, not ndarray"):
+        load(np.zeros((3, 2)))

@@ -36,6 +36,8 @@ def read(source: FileSource | PackageSource | FrameSource, frame: pd.DataFrame |
             raise DataError("data.source is missing: name a file, or pass data= in Python")
         path = shipped_file(source) if isinstance(source, PackageSource) else Path(source.path)
         frame = read_file(path, "csv" if isinstance(source, PackageSource) else source.type)
+    if not isinstance(frame, pd.DataFrame):
+        raise DataError(f"the data must be a pandas DataFrame, not {type(frame).__name__}")
     named = frame.set_axis([str(c) for c in frame.columns], axis="columns")
     duplicated = named.columns[named.columns.duplicated()]
     if len(duplicated):

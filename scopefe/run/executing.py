@@ -249,7 +249,9 @@ def _notes(
         notes.append(f"{without_role:,} rows have no role in the split and are left out.")
     if not compiled.pool_size:
         notes.append("The pool is empty: no feature can be selected.")
-    if selected.halving.rounds and not (selected.halving.rounds[-1].gains > 0).any():
+    if selected.halving.rounds and not len(selected.halving.survivors):
+        notes.append("Every candidate failed: nothing could be selected.")
+    elif selected.halving.rounds and not (selected.halving.rounds[-1].gains > 0).any():
         notes.append("No candidate has a gain above 0; the best ones by rank were carried on.")
     if evaluation is None:
         notes.append("There was no evaluation: no seeds, or no test rows.")
