@@ -533,3 +533,9 @@ def test_an_operator_of_ones_own_needs_its_module(tmp_path):
     loaded = Recipe.load(path, modules=[str(own)])
     assert loaded.transform(frame).iloc[:, 0].tolist() == [8, 27]
     assert_same_recipe(loaded, recipe)
+
+
+def test_what_is_no_frame_is_refused():
+    recipe = Recipe("n", (), (), "k")
+    with pytest.raises(RecipeError, match="applied to a pandas DataFrame, not dict"):
+        recipe.transform({"x": [1.0]})

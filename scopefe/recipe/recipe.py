@@ -158,6 +158,8 @@ class Recipe:
         RecipeError
             If an input column is absent or does not hold what it should.
         """
+        if not isinstance(frame, pd.DataFrame):
+            raise RecipeError(f"a recipe is applied to a pandas DataFrame, not {type(frame).__name__}")
         named = frame.set_axis([str(c) for c in frame.columns], axis="columns")
         columns = {i.name: i.read(named) for i in self.inputs}
         values = {f.name: f.apply(columns) for f in self.features}
