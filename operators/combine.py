@@ -7,39 +7,34 @@ missing member is missing.
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
+from scopefe.operators.kernels import number_pairs
 
 from scopefe import CAT, Keys, State, operator
 from scopefe.components import Array
 
 NAMES = ("CombineThenFreq", "GroupByThenNUnique", "Combine")
 
-
-def _pairs(left: Array, right: Array, width: int) -> Array:
-    """int64: one number per pair of codes, -1 where either is missing."""
-    return np.where((left < 0) | (right < 0), -1, left * width + right)
+NONE = np.empty(0, dtype=np.int64)
 
 
 class _Pairs:
     def fit(self, left: Keys, right: Keys) -> State:
         """Number the pairs by first appearance, and count them."""
-        pairs = _pairs(left.codes, right.codes, right.size)
-        numbers, distinct = pd.factorize(pairs[pairs >= 0])
+        numbers, pairs = number_pairs(left.codes, right.codes, left.size, right.size, NONE, True)
         return {
             "left_labels": left.labels,
             "right_labels": right.labels,
-            "left": distinct // max(right.size, 1),
-            "right": distinct % max(right.size, 1),
-            "counts": np.bincount(numbers, minlength=len(distinct)),
+            "left": pairs // max(right.size, 1),
+            "right": pairs % max(right.size, 1),
+            "counts": np.bincount(numbers + 1, minlength=len(pairs) + 1)[1:],
         }
 
-    def numbers(self, state: State, left: Keys, right: Keys) -> tuple[Array, Array]:
-        """Return the number of each row's pair, -1 if it was not fitted, and where a member is missing."""
-        width = len(state["right_labels"])
-        known = pd.Index(_pairs(state["left"], state["right"], width))
-        wanted = _pairs(left.coded_as(state["left_labels"]), right.coded_as(state["right_labels"]), width)
-        numbers = known.get_indexer(pd.Index(wanted)) if len(known) else np.full(len(wanted), -1)
-        return np.where(wanted < 0, -1, numbers), left.missing | right.missing
+    def numbers(self, state: State, left: Keys, right: Keys) -> Array:
+        """Return the number of each row's pair, -1 if it is missing or was not fitted."""
+        rows, columns = state["left_labels"], state["right_labels"]
+        known = state["left"] * len(columns) + state["right"]
+        codes = left.coded_as(rows), right.coded_as(columns)
+        return number_pairs(codes[0], codes[1], len(rows), len(columns), known, False)[0]
 
 
 @operator("CombineThenFreq", takes=(CAT, CAT), symmetric=True)
@@ -48,8 +43,9 @@ class CombineThenFreq(_Pairs):
 
     def apply(self, state: State, left: Keys, right: Keys) -> Array:
         """Look the pairs up."""
-        numbers, missing = self.numbers(state, left, right)
-        return np.where(missing, np.nan, np.append(state["counts"], 0)[numbers])
+        counts = np.append(state["counts"], 0).astype(np.float64)[self.numbers(state, left, right)]
+        counts[left.missing | right.missing] = np.nan
+        return counts
 
 
 @operator("GroupByThenNUnique", takes=(CAT, CAT))
@@ -58,9 +54,9 @@ class GroupNUnique:
 
     def fit(self, values: Keys, keys: Keys) -> State:
         """Count the distinct values of every group."""
-        pairs = np.unique(_pairs(keys.codes, values.codes, values.size))
-        counts = np.bincount(pairs[pairs >= 0] // max(values.size, 1), minlength=keys.size).astype(np.float64)
-        counts[np.bincount(keys.codes[~keys.missing], minlength=keys.size) == 0] = np.nan
+        _, pairs = number_pairs(keys.codes, values.codes, keys.size, values.size, NONE, True)
+        counts = np.bincount(pairs // max(values.size, 1), minlength=keys.size).astype(np.float64)
+        counts[keys.counts == 0] = np.nan
         return {"labels": keys.labels, "values": counts}
 
     def apply(self, state: State, values: Keys, keys: Keys) -> Array:
@@ -74,4 +70,4 @@ class Combine(_Pairs):
 
     def apply(self, state: State, left: Keys, right: Keys) -> Array:
         """Look the pairs up."""
-        return self.numbers(state, left, right)[0]
+        return self.numbers(state, left, right)

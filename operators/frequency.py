@@ -16,7 +16,7 @@ class Frequency:
 
     def fit(self, keys: Keys) -> State:
         """Count every value."""
-        return {"labels": keys.labels, "counts": np.bincount(keys.codes[~keys.missing], minlength=keys.size)}
+        return {"labels": keys.labels, "counts": keys.counts}
 
     def apply(self, state: State, keys: Keys) -> Array:
         """Look the values up."""

@@ -5,12 +5,12 @@ A missing key, and a key without fitted rows, give missing. Statistics have the 
 
 from __future__ import annotations
 
-from typing import Any, cast
+from abc import ABC, abstractmethod
 
 import numpy as np
-import pandas as pd
+from scopefe.operators import kernels
 
-from scopefe import CAT, NUM, Keys, State, operator
+from scopefe import CAT, NUM, Keys, Ordered, State, operator
 from scopefe.components import Array
 
 NAMES = (
@@ -23,14 +23,14 @@ NAMES = (
 )
 
 
-class _Statistic:
-    statistic: str
+class _Statistic(ABC):
+    @abstractmethod
+    def statistic(self, values: Array, keys: Keys) -> Array:
+        """Return one number per label."""
 
     def fit(self, values: Array, keys: Keys) -> State:
         """Compute the statistic of every group."""
-        grouped = pd.Series(values).groupby(keys.codes, sort=True)
-        result = cast("pd.Series[Any]", getattr(grouped, self.statistic)())
-        return {"labels": keys.labels, "values": result.reindex(np.arange(keys.size)).to_numpy()}
+        return {"labels": keys.labels, "values": self.statistic(values, keys)}
 
     def apply(self, state: State, values: Array, keys: Keys) -> Array:
         """Look the groups up."""
@@ -41,38 +41,55 @@ class _Statistic:
 class GroupMin(_Statistic):
     """Smallest value in the row's group."""
 
-    statistic = "min"
+    def statistic(self, values: Array, keys: Keys) -> Array:
+        return kernels.group_extremes(values, keys.codes, keys.size, False)
 
 
 @operator("GroupByThenMax", takes=(NUM, CAT))
 class GroupMax(_Statistic):
     """Largest value in the row's group."""
 
-    statistic = "max"
+    def statistic(self, values: Array, keys: Keys) -> Array:
+        return kernels.group_extremes(values, keys.codes, keys.size, True)
 
 
 @operator("GroupByThenMean", takes=(NUM, CAT))
 class GroupMean(_Statistic):
     """Mean of the row's group."""
 
-    statistic = "mean"
+    def statistic(self, values: Array, keys: Keys) -> Array:
+        return kernels.group_means(values, keys.codes, keys.size)
 
 
-@operator("GroupByThenMedian", takes=(NUM, CAT))
-class GroupMedian(_Statistic):
+@operator("GroupByThenMedian", takes=(NUM, CAT), ordered=True)
+class GroupMedian:
     """Median of the row's group."""
 
-    statistic = "median"
+    def fit(self, values: Ordered, keys: Keys) -> State:
+        """Take the middle of every group's sorted values."""
+        starts, ascending = kernels.group_sorted(values.values, values.order, keys.codes, keys.size)
+        counts = np.diff(starts)
+        medians = np.full(keys.size, np.nan, dtype=ascending.dtype)
+        some = counts > 0
+        first, counts = starts[:-1][some], counts[some]
+        low, high = ascending[first + (counts - 1) // 2], ascending[first + counts // 2]
+        medians[some] = np.where(low == high, low, (low.astype(np.float64) + high) / 2)
+        return {"labels": keys.labels, "values": medians}
+
+    def apply(self, state: State, values: Ordered, keys: Keys) -> Array:
+        """Look the groups up."""
+        return np.append(state["values"], np.nan)[keys.coded_as(state["labels"])]
 
 
 @operator("GroupByThenStd", takes=(NUM, CAT))
 class GroupStd(_Statistic):
     """Sample standard deviation (n - 1) of the row's group."""
 
-    statistic = "std"
+    def statistic(self, values: Array, keys: Keys) -> Array:
+        return kernels.group_deviations(values, keys.codes, keys.size)
 
 
-@operator("GroupByThenRank", takes=(NUM, CAT))
+@operator("GroupByThenRank", takes=(NUM, CAT), ordered=True)
 class GroupRank:
     """Percentile rank of the value among the n fitted values of its group.
 
@@ -80,34 +97,13 @@ class GroupRank:
     value that was not fitted.
     """
 
-    def fit(self, values: Array, keys: Keys) -> State:
+    def fit(self, values: Ordered, keys: Keys) -> State:
         """Keep the sorted values of every group."""
-        rows = np.flatnonzero(~np.isnan(values) & ~keys.missing)
-        order = np.argsort(values[rows], kind="stable")
-        rows = rows[order[np.argsort(keys.codes[rows][order], kind="stable")]]
-        counts = np.bincount(keys.codes[rows], minlength=keys.size)
-        starts = np.concatenate([[0], np.cumsum(counts)])
-        return {"labels": keys.labels, "starts": starts, "values": values[rows]}
+        starts, ascending = kernels.group_sorted(values.values, values.order, keys.codes, keys.size)
+        return {"labels": keys.labels, "starts": starts, "values": ascending}
 
-    def apply(self, state: State, values: Array, keys: Keys) -> Array:
+    def apply(self, state: State, values: Ordered, keys: Keys) -> Array:
         """Find the place of every value in its group."""
-        result = np.full(len(values), np.nan)
         codes = keys.coded_as(state["labels"])
-        sizes = np.diff(state["starts"])
-        rows = np.flatnonzero((codes >= 0) & ~np.isnan(values))
-        rows = rows[sizes[codes[rows]] > 0]
-        if not len(rows):
-            return result
-        groups, n = codes[rows], sizes[codes[rows]]
-        distinct, places = np.unique(state["values"], return_inverse=True)
-        step = len(distinct) + 1
-        fitted = np.repeat(np.arange(len(sizes)), sizes) * step + places
-
-        def below(side: Any) -> Array:
-            wanted = groups * step + np.searchsorted(distinct, values[rows], side=side)
-            return np.searchsorted(fitted, wanted) - state["starts"][groups]
-
-        less = below("left")
-        equal = below("right") - less
-        result[rows] = np.where(equal > 0, (less + (equal + 1) / 2) / n, np.minimum(1, (less + 0.5) / n))
-        return result
+        double, fitted = (v.astype(np.float64, copy=False) for v in (values.values, state["values"]))
+        return kernels.group_ranks(double, values.order, codes, state["starts"], fitted)

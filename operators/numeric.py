@@ -24,7 +24,7 @@ def absolute(x: Floats) -> Floats:
 @operator("log", takes=(NUM,))
 def log(x: Floats) -> Floats:
     """Natural logarithm of the absolute value; zero gives missing."""
-    return np.log(np.abs(_without_zero(x)))
+    return _missing_where(x == 0, np.log(np.abs(x)))
 
 
 @operator("sqrt", takes=(NUM,))
@@ -90,10 +90,9 @@ def multiply(a: Floats, b: Floats) -> Floats:
 @operator("/", takes=(NUM, NUM), one_way=True)
 def divide(a: Floats, b: Floats) -> Floats:
     """Ratio; division by zero gives missing."""
-    return a / _without_zero(b)
+    return _missing_where(b == 0, a / b)
 
 
-def _without_zero(x: Floats) -> Floats:
-    x = x.copy()
-    x[x == 0] = np.nan
-    return x
+def _missing_where(mask: Floats, values: Floats) -> Floats:
+    values[mask] = np.nan
+    return values

@@ -22,7 +22,7 @@ from scopefe.errors import (
 )
 
 if TYPE_CHECKING:
-    from scopefe.components import ANY, CAT, NUM, Keys, SpecPath, State
+    from scopefe.components import ANY, CAT, NUM, Keys, Ordered, SpecPath, State
     from scopefe.data.table import Table
     from scopefe.recipe.recipe import Recipe
     from scopefe.registry import operator, operator_gate, pair_gate
@@ -42,6 +42,7 @@ _LAZY = {
     "GateContext": "scopefe.space.context",
     "Keys": "scopefe.components",
     "NUM": "scopefe.components",
+    "Ordered": "scopefe.components",
     "PairSet": "scopefe.space.pairs",
     "Recipe": "scopefe.recipe.recipe",
     "Run": "scopefe.run.api",
@@ -69,6 +70,7 @@ __all__ = [
     "DataError",
     "GateContext",
     "Keys",
+    "Ordered",
     "PairSet",
     "Recipe",
     "RecipeError",

@@ -55,6 +55,11 @@ class Keys:
         """Boolean, shape (rows,): where the value is missing."""
         return cast(Array, self.codes < 0)
 
+    @cached_property
+    def counts(self) -> Array:
+        """int64, shape (labels,): number of rows with each label."""
+        return np.bincount(self.codes[~self.missing], minlength=self.size)
+
     def take(self, rows: Array) -> Keys:
         """Return the keys of the rows at these positions, over the same labels."""
         return Keys(self.codes[rows], self.labels)
@@ -69,7 +74,28 @@ class Keys:
         return np.append(position, -1)[self.codes].astype(np.int64)
 
 
-Column = Array | Keys
+@dataclass(frozen=True, eq=False)
+class Ordered:
+    """A numeric column with its order.
+
+    Parameters
+    ----------
+    values
+        float32 or float64, shape (rows,), missing is NaN.
+    """
+
+    values: Array
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @cached_property
+    def order(self) -> Array:
+        """int64, shape (rows,): positions by ascending value, equal ones as they stand, missing ones last."""
+        return np.argsort(self.values, kind="stable")
+
+
+Column = Array | Ordered | Keys
 
 
 class Parameters(BaseModel):
@@ -143,6 +169,8 @@ class Operator(Component):
         ``f(a, b) == f(b, a)``: each unordered pair is one candidate.
     one_way
         Not symmetric, yet enumerated once per unordered pair unless ``directions: both``.
+    ordered
+        Numeric inputs arrive as `Ordered`.
     bound
         Parameter values.
     declared
@@ -153,6 +181,7 @@ class Operator(Component):
     gives: Kind = NUM
     symmetric: bool = False
     one_way: bool = False
+    ordered: bool = False
     bound: Mapping[str, Any] = field(default_factory=dict)
     declared: str = ""
 
@@ -184,13 +213,19 @@ class Operator(Component):
         shown = ",".join(f"{k}={v}" for k, v in changed.items())
         return replace(self, name=f"{self.name}[{shown}]", bound=chosen.model_dump(), declared=self.name)
 
+    def _given(self, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+        if not self.ordered:
+            return columns
+        return tuple(Ordered(c) if isinstance(c, np.ndarray) else c for c in columns)
+
     def fit(self, *columns: Column) -> State:
         """Learn from rows.
 
         Parameters
         ----------
         columns
-            One per input: a float array for ``NUM``, `Keys` otherwise, each with n rows.
+            One per input: a float array (or `Ordered`, where its order is known) for ``NUM``, `Keys`
+            otherwise, each with n rows.
 
         Returns
         -------
@@ -198,7 +233,7 @@ class Operator(Component):
             Named one-dimensional arrays; empty for operators that do not learn.
         """
         with np.errstate(all="ignore"):
-            return cast(State, self._instance.fit(*columns)) if self.learns else {}
+            return cast(State, self._instance.fit(*self._given(columns))) if self.learns else {}
 
     def apply(self, state: State, *columns: Column) -> Array:
         """Compute the values of rows from a fitted state.
@@ -215,9 +250,9 @@ class Operator(Component):
         """
         with np.errstate(all="ignore"):
             if self.learns:
-                result = self._instance.apply(state, *columns)
+                result = self._instance.apply(state, *self._given(columns))
             else:
-                result = self.target(*columns, **self.bound)
+                result = self.target(*self._given(columns), **self.bound)
         values = np.asarray(result, dtype=np.float64 if self.gives == NUM else np.int64)
         if values.shape != (len(columns[0]),):
             raise ComponentError(

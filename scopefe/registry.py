@@ -131,6 +131,7 @@ def operator(
     gives: Kind = NUM,
     symmetric: bool = False,
     one_way: bool = False,
+    ordered: bool = False,
 ) -> Callable[[T], T]:
     """Register an operator.
 
@@ -149,6 +150,8 @@ def operator(
         The order of the two inputs does not matter.
     one_way
         The order matters, but only one is enumerated unless the spec says ``directions: both``.
+    ordered
+        ``NUM`` gives `Ordered`: the array, and its order, which is computed once for all candidates.
 
     Raises
     ------
@@ -170,6 +173,7 @@ def operator(
                 gives=gives,
                 symmetric=symmetric,
                 one_way=one_way,
+                ordered=ordered,
             )
         )
         return target

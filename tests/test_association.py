@@ -13,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.cluster.hierarchy import average, fcluster
 from scipy.stats import chi2_contingency, pearsonr
+from scopefe.gates import association as module
 from scopefe.gates.association import association
 from scopefe.gates.pair_gates import by_size
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from scopefe.data.kinds import encode
 from scopefe.data.table import Table
@@ -121,6 +123,39 @@ def test_association_is_its_definition(seed, rows, columns):
     check(random_frame(seed, rows, columns))
 
 
+@settings(deadline=None, max_examples=30)
+@given(seed=st.integers(0, 10**6), block=st.integers(1, 20), cells=st.integers(1, 60))
+def test_blocks_of_rows_and_batches_of_keys_do_not_matter(seed, block, cells):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "BLOCK", block)
+        patch.setattr(module, "CELLS", cells)
+        check(random_frame(seed, 30, 7))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_taken_from_a_table_are_read_like_a_table_of_them(dtype):
+    frame = random_frame(1, 200, 12)
+    numeric = [c for c in frame if frame[c].dtype.kind == "f"]
+    frame = frame.astype(dict.fromkeys(numeric, dtype))
+    rows = np.random.default_rng(2).permutation(200)[:150]
+    taken = association(table_of(frame).take(rows))
+    assert np.array_equal(taken, association(table_of(frame.iloc[rows].reset_index(drop=True))))
+
+
+def test_the_number_of_threads_changes_no_bit():
+    rng = np.random.default_rng(6)
+    frame = pd.DataFrame(rng.normal(size=(3000, 100)) + rng.normal(size=(3000, 1)))
+    frame = frame.rename(columns=str).mask(rng.random(frame.shape) < 0.01 * (np.arange(100) % 3))
+    frame["g"] = rng.choice(list("abcdef"), 3000)
+    found = []
+    for threads in (1, 2, 3, 4):
+        with threadpool_limits(threads):
+            before = [pool["num_threads"] for pool in threadpool_info()]
+            found.append(association(table_of(frame)))
+            assert [pool["num_threads"] for pool in threadpool_info()] == before
+    assert all(np.array_equal(found[0], other) for other in found[1:])
+
+
 @SETTINGS
 @given(seed=st.integers(0, 10**6), rows=st.integers(1, 60), columns=st.integers(1, 7))
 def test_the_order_of_columns_moves_the_matrix_and_nothing_else(seed, rows, columns):
@@ -131,13 +166,13 @@ def test_the_order_of_columns_moves_the_matrix_and_nothing_else(seed, rows, colu
 
 
 @SETTINGS
-@given(seed=st.integers(0, 10**6))
-def test_rows_and_units_do_not_matter(seed):
+@given(seed=st.integers(0, 10**6), power=st.integers(-900, 900))
+def test_rows_and_units_do_not_matter(seed, power):
     frame = random_frame(seed, 40, 5)
     order = np.random.default_rng(seed).permutation(40)
     other = frame.iloc[order].reset_index(drop=True)
     numeric = [c for c in other if other[c].dtype.kind == "f"]
-    other[numeric] = other[numeric] * -1024.0
+    other[numeric] = other[numeric] * -(2.0**power)
     found = association(table_of(other))
     assert np.abs(found**2 - association(table_of(frame)) ** 2).max() <= 1e-12
 

@@ -424,6 +424,29 @@ def test_taken_rows_keep_the_categories_and_share_nothing():
     assert (part.rows, whole.rows, len(part)) == (2, 4, 3)
 
 
+def test_rows_taken_twice_and_slices_of_rows():
+    frame = pd.DataFrame({"x": np.arange(10.0), "k": list("abcdefghij"), "o": [1, 2] * 5})
+    whole = encode(frame, np.arange(10), kinds={"x": "numerical"})
+    part = whole.take(np.array([9, 3, 5, 7, 0])).take(slice(1, 4))
+    assert (
+        part.rows == 3 and part.numeric(0).tolist() == [3, 5, 7] and part.keys(1).codes.tolist() == [3, 5, 7]
+    )
+    assert part.keys(2).labels is whole.keys(2).labels
+    again = part.take(np.array([2, 0]))
+    assert again.numeric(0).tolist() == [7, 3] and again.keys(0).labels.tolist() == [3, 7]
+    assert whole.take(slice(None)).fingerprint() == whole.fingerprint()
+    assert whole.take(slice(3, 3)).rows == 0
+
+
+def test_what_is_computed_of_a_column_is_kept_with_it():
+    frame = pd.DataFrame({"x": [3.0, np.nan, -1.0, 3.0, -np.inf]})
+    part = encode(frame, np.arange(5), kinds={"x": "numerical"}).take(np.arange(5)[::-1])
+    assert part[0].ordered is part[0].ordered and part.keys(0) is part.keys(0)
+    assert part[0].ordered.order is part[0].ordered.order
+    assert part[0].ordered.order.tolist() == [0, 2, 1, 4, 3]
+    assert part.keys(0).counts.tolist() == [1, 1, 2]
+
+
 def test_what_a_model_is_given():
     frame = pd.DataFrame(
         {"k": ["b", None, "a"], "x": [np.inf, np.nan, 3.0], "o": [5, 6, 5], "f": ["u", "v", "u"]}

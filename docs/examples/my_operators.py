@@ -29,6 +29,21 @@ class GroupQuantile:
         return np.append(state["values"], np.nan)[keys.coded_as(state["labels"])]
 
 
+@operator("cdf", takes=(NUM,), ordered=True)
+class Distribution:
+    """Share of the fitted values that are at most as large."""
+
+    def fit(self, x):
+        """Keep the values, ascending."""
+        ascending = x.values[x.order]
+        return {"values": ascending[: np.count_nonzero(~np.isnan(ascending))]}
+
+    def apply(self, state, x):
+        """Find every value's place."""
+        places = np.searchsorted(state["values"], x.values, side="right")
+        return np.where(np.isnan(x.values), np.nan, places / len(state["values"]))
+
+
 @operator("bin", takes=(NUM,), gives=CAT)
 class Bin:
     """Number of the quantile bin, as a category."""

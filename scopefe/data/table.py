@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 import numpy as np
 import pandas as pd
 
-from scopefe.components import Array, Keys
+from scopefe.components import NUM, Array, Column, Keys, Kind, Operator, Ordered
 from scopefe.errors import DataError
 
 FeatureKind = Literal["numerical", "ordinal", "categorical"]
@@ -30,20 +30,35 @@ class Feature:
     values
         float32 or float64, shape (rows,), missing is NaN; None for categorical features.
     codes
-        The categories of a categorical feature; None otherwise.
+        The categories, where they are known: always for categorical features.
+    origin
+        The feature and the positions in it that a numeric one was taken from.
     """
 
     name: str
     kind: FeatureKind
     values: Array | None
     codes: Keys | None = None
+    origin: tuple[Feature, Array] | None = None
 
     @cached_property
     def keys(self) -> Keys:
-        """The column read as categories; those of a numeric one are its distinct values."""
+        """The column read as categories; those of a numeric one are its distinct values.
+
+        Where the feature it was taken from has categories already, they are the same ones.
+        """
         if self.codes is not None:
             return self.codes
+        if self.origin is not None:
+            whole, rows = self.origin
+            if whole.codes is not None or "keys" in whole.__dict__:
+                return whole.keys.take(rows)
         return number_keys(self.numbers)
+
+    @cached_property
+    def ordered(self) -> Ordered:
+        """The numeric values with their order."""
+        return Ordered(self.numbers)
 
     @property
     def numbers(self) -> Array:
@@ -65,16 +80,15 @@ class Feature:
         return self.category_codes.astype(np.float64)
 
     def take(self, rows: Array) -> Feature:
-        """Return the feature at these row positions, over the same categories."""
-        taken = Feature(
-            self.name,
-            self.kind,
-            None if self.values is None else self.values[rows],
-            None if self.codes is None else self.codes.take(rows),
-        )
-        if self.kind == "ordinal" or "keys" in self.__dict__:
-            taken.__dict__["keys"] = self.keys.take(rows)
-        return taken
+        """Return the feature at these row positions."""
+        if self.values is None:
+            return Feature(self.name, self.kind, None, self.keys.take(rows))
+        return Feature(self.name, self.kind, self.values[rows], origin=(self, rows))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle these rows alone, over the same categories where an operator may tell them apart."""
+        codes = self.codes if self.kind == "numerical" else self.keys
+        return Feature, (self.name, self.kind, self.values, codes)
 
 
 class Table:
@@ -91,7 +105,6 @@ class Table:
     def __init__(self, features: Sequence[Feature], rows: int) -> None:
         self.features = tuple(features)
         self.rows = rows
-        self._parent: Table | None = None
         self._positions: Array | None = None
         self._taken: dict[int, Feature] = {}
 
@@ -99,11 +112,15 @@ class Table:
         return len(self.features)
 
     def __getitem__(self, index: int) -> Feature:
-        if self._parent is None or self._positions is None:
+        if self._positions is None:
             return self.features[index]
         if index not in self._taken:
-            self._taken[index] = self._parent[index].take(self._positions)
+            self._taken.setdefault(index, self.features[index].take(self._positions))
         return self._taken[index]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle these rows alone."""
+        return Table, ([self[i] for i in range(len(self))], self.rows)
 
     @property
     def names(self) -> list[str]:
@@ -115,10 +132,15 @@ class Table:
         """Kinds in table order."""
         return [f.kind for f in self.features]
 
-    def take(self, positions: Array) -> Table:
-        """Return a table of the rows at `positions`; a column is copied when it is first used."""
+    def take(self, positions: Array | slice) -> Table:
+        """Return a table of the rows at `positions`.
+
+        A column is copied when it is first used, and kept as long as the new table is.
+        """
+        if isinstance(positions, slice):
+            positions = np.arange(self.rows)[positions]
         taken = Table(self.features, len(positions))
-        taken._parent, taken._positions = self, positions
+        taken._positions = positions if self._positions is None else self._positions[positions]
         return taken
 
     def numeric(self, index: int) -> Array:
@@ -149,12 +171,23 @@ class Table:
             if feature.values is not None:
                 digest.update(str(feature.values.dtype).encode())
                 digest.update(np.ascontiguousarray(feature.values).data)
-            if feature.codes is not None:
-                used, codes = np.unique(feature.codes.codes, return_inverse=True)
-                digest.update(repr(feature.codes.labels[used[used >= 0]].tolist()).encode())
+            else:
+                used, codes = np.unique(feature.keys.codes, return_inverse=True)
+                digest.update(repr(feature.keys.labels[used[used >= 0]].tolist()).encode())
                 digest.update(bool(len(used) and used[0] < 0).to_bytes())
                 digest.update(codes.astype(np.int64).data)
         return digest.hexdigest()
+
+
+def arguments_of(operator: Operator, features: Sequence[Feature]) -> list[Column]:
+    """Return what an operator is given of its input features."""
+
+    def of(kind: Kind, feature: Feature) -> Column:
+        if kind != NUM:
+            return feature.keys
+        return feature.ordered if operator.ordered else feature.numbers
+
+    return [of(kind, feature) for kind, feature in zip(operator.takes, features, strict=True)]
 
 
 def finite(values: Array) -> Array:

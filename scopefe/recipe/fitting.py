@@ -8,8 +8,8 @@ from typing import cast
 import numpy as np
 
 from scopefe.components import Keys, Operator
-from scopefe.data.table import Feature, Table
-from scopefe.recipe.recipe import FittedFeature, Input, Recipe, arguments_of
+from scopefe.data.table import Feature, Table, arguments_of
+from scopefe.recipe.recipe import FittedFeature, Input, Recipe
 from scopefe.space.expression import Apply, Expression, Leaf
 
 

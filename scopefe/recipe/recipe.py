@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -12,9 +12,9 @@ from typing import Any, cast, get_args
 import numpy as np
 import pandas as pd
 
-from scopefe.components import CAT, NUM, Array, Keys, Operator, State
+from scopefe.components import CAT, Array, Operator, State
 from scopefe.data.kinds import encode_column
-from scopefe.data.table import Feature, FeatureKind, finite, number_keys
+from scopefe.data.table import Feature, FeatureKind, arguments_of, finite, number_keys
 from scopefe.errors import DataError, RecipeError, UnknownNameError, suggestion
 from scopefe.recipe.arrays import atomically, from_json, read_tables, to_json, write_tables
 from scopefe.registry import Components, components
@@ -107,11 +107,6 @@ class FittedFeature:
         if self.categorical:
             values[values < 0] = np.nan
         return values
-
-
-def arguments_of(operator: Operator, features: Sequence[Feature]) -> list[Array | Keys]:
-    """Return what an operator is given of its input features."""
-    return [f.numbers if kind == NUM else f.keys for kind, f in zip(operator.takes, features, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,8 @@ from typing import Protocol
 
 import numpy as np
 
-from scopefe.components import CAT, NUM, Array, Operator
-from scopefe.data.table import Table
+from scopefe.components import CAT, Array, Operator
+from scopefe.data.table import Table, arguments_of
 from scopefe.score.boosting import Part, parameters, train
 from scopefe.score.engine import Engine
 from scopefe.score.objective import Objective
@@ -106,10 +106,7 @@ def compute(operator: Operator, table: Table, left: int, right: int) -> Array:
     ndarray
         Shape (rows,): float64, or int64 codes for operators that give categories.
     """
-    columns = [
-        table.numeric(feature) if kind == NUM else table.keys(feature)
-        for kind, feature in zip(operator.takes, (left, right), strict=False)
-    ]
+    columns = arguments_of(operator, [table[i] for i in (left, right)[: operator.arity]])
     return operator.apply(operator.fit(*columns), *columns)
 
 
