@@ -7,6 +7,7 @@ are loaded on top of it, so that one spec's components never leak into another.
 
 from __future__ import annotations
 
+import copyreg
 import hashlib
 import importlib
 import importlib.metadata
@@ -14,17 +15,18 @@ import importlib.util
 import logging
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from scopefe.components import ANY, CAT, NUM, Component, Gate, Kind, Operator
 from scopefe.errors import ComponentError, UnknownNameError
 
 ENTRY_POINTS = "scopefe.components"
+FILE_MODULE = "scopefe_module_"
 
 _log = logging.getLogger(__name__)
 C = TypeVar("C", bound=Component)
@@ -257,7 +259,7 @@ def _load_file(path: Path) -> None:
     with _naming(path):
         if not path.is_file():
             raise ComponentError("there is no such file")
-        name = f"scopefe_module_{hashlib.blake2b(str(path.resolve()).encode(), digest_size=6).hexdigest()}"
+        name = f"{FILE_MODULE}{hashlib.blake2b(str(path.resolve()).encode(), digest_size=6).hexdigest()}"
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None and spec.loader is not None
         loaded = importlib.util.module_from_spec(spec)
@@ -285,3 +287,29 @@ def _told(error: BaseException, file: str | None = None) -> str:
         frames, message = [(error.filename, error.lineno)], error.msg
     where = f" (line {frames[-1][1]} of {Path(frames[-1][0]).name})" if frames else ""
     return " ".join(f"{type(error).__name__}: {message}{where}".split())
+
+
+def _reference(operator: Operator) -> tuple[Any, ...]:
+    """Pickle an operator as where it was declared: another process loads it from there."""
+    source = operator.source
+    module = str(Path(source.file).resolve()) if source.module.startswith(FILE_MODULE) else source.module
+    return _referred, (module, operator.declared or operator.name, operator.version, dict(operator.bound))
+
+
+def _referred(module: str, name: str, version: str, bound: Mapping[str, Any]) -> Operator:
+    known = _declared_in(module).operators
+    if name not in known:
+        raise ComponentError(f"operator {name!r} is not in {module!r}, where a worker process looks for it")
+    if known[name].version != version:
+        raise ComponentError(f"operator {name!r} has changed in {module!r} since the run began")
+    return known[name].bind(bound)
+
+
+@cache
+def _declared_in(module: str) -> Components:
+    _load_installed()
+    loaded = any(component.source.module == module for component in _base.operators)
+    return _base if loaded else components([module])
+
+
+copyreg.pickle(Operator, _reference)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,19 +32,26 @@ class Matrix:
 
     Parameters
     ----------
-    values
-        float64, shape (rows, columns).
+    columns
+        float64, each of shape (rows,).
     categorical
         Positions of the categorical columns.
     """
 
-    values: Array
+    columns: list[Array]
     categorical: list[int]
 
     def beside(self, other: Matrix) -> Matrix:
-        """Return both, one beside the other."""
-        shifted = [self.values.shape[1] + i for i in other.categorical]
-        return Matrix(np.hstack([self.values, other.values]), [*self.categorical, *shifted])
+        """Return both, one beside the other; the columns are shared."""
+        shifted = [len(self.columns) + i for i in other.categorical]
+        return Matrix([*self.columns, *other.columns], [*self.categorical, *shifted])
+
+    def take(self, rows: Array) -> Array:
+        """Return the values of rows, shape (len(rows), columns)."""
+        values = np.empty((len(rows), len(self.columns)), order="F")
+        for i, column in enumerate(self.columns):
+            values[:, i] = column[rows]
+        return values
 
 
 def originals(data: Dataset, *, benchmark: bool) -> Matrix:
@@ -70,7 +77,7 @@ def originals(data: Dataset, *, benchmark: bool) -> Matrix:
             column = feature.keys.codes.astype(np.float64)
             column[column < 0] = np.nan
         columns.append(column)
-    return Matrix(np.column_stack(columns), data.table.categorical())
+    return Matrix(columns, data.table.categorical())
 
 
 def fitted_features(data: Dataset, recipe: Recipe) -> Matrix:
@@ -78,7 +85,7 @@ def fitted_features(data: Dataset, recipe: Recipe) -> Matrix:
     position = {name: i for i, name in enumerate(data.table.names)}
     columns = {i.name: data.table[position[i.name]] for i in recipe.inputs}
     values = [f.apply(columns) for f in recipe.features]
-    return Matrix(np.column_stack(values), [i for i, f in enumerate(recipe.features) if f.categorical])
+    return Matrix(values, [i for i, f in enumerate(recipe.features) if f.categorical])
 
 
 def transductive_features(data: Dataset, recipe: Recipe) -> Matrix:
@@ -97,7 +104,7 @@ def transductive_features(data: Dataset, recipe: Recipe) -> Matrix:
         return result
 
     categorical = [i for i, f in enumerate(recipe.features) if f.categorical]
-    return Matrix(np.column_stack([column(f) for f in recipe.features]), categorical)
+    return Matrix([column(f) for f in recipe.features], categorical)
 
 
 def evaluate(
@@ -110,37 +117,57 @@ def evaluate(
     max_trees: int,
     early_stopping: int,
     advance: Callable[[int], None] | None = None,
-) -> list[float]:
+) -> Iterator[float]:
     """Train on training rows, stop on selection rows, measure on test rows; once per seed.
 
-    Returns
-    -------
-    list of float
+    Yields
+    ------
+    float
         RMSE in the target's units, ROC-AUC, or accuracy.
     """
     rows, task = data.rows, data.labels.task
     target = np.empty(data.table.rows)
     target[rows.development] = data.scaled_target
-    fit = Part(matrix.values[rows.train], target[rows.train])
-    held = Part(matrix.values[rows.selection], target[rows.selection])
-    test = matrix.values[rows.test]
     shared = {"objective": task, "metric": STOPPING[task], "num_threads": 1, "deterministic": True,
               "force_col_wise": True, "verbosity": -1}  # fmt: skip
     if task == "multiclass":
         shared["num_class"] = len(data.labels.classes)
+    work = Trial(
+        Part(matrix.take(rows.train), target[rows.train]),
+        Part(matrix.take(rows.selection), target[rows.selection]),
+        matrix.take(rows.test),
+        matrix.categorical,
+        {**shared, **learner},
+        max_trees,
+        early_stopping,
+    )
+    for scores in engine.map(work, seeds, advance):
+        yield _measure(data, scores)
 
-    def once(seed: int) -> float:
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """The work of a seed: raw scores of the test rows by a model of the others."""
+
+    fit: Part
+    held: Part
+    test: Array
+    categorical: list[int]
+    options: Mapping[str, Any]
+    max_trees: int
+    early_stopping: int
+
+    def __call__(self, seed: int) -> Array:
+        """Train and predict."""
         booster, _ = train(
-            {**shared, **learner, "seed": seed},
-            fit,
-            held,
-            categorical=matrix.categorical,
-            trees=max_trees,
-            patience=early_stopping,
+            {**self.options, "seed": seed},
+            self.fit,
+            self.held,
+            categorical=self.categorical,
+            trees=self.max_trees,
+            patience=self.early_stopping,
         )
-        return _measure(data, raw_scores(booster, test, threads=1))
-
-    return engine.map(once, list(seeds), advance)
+        return raw_scores(booster, self.test, threads=1)
 
 
 def _measure(data: Dataset, scores: Array) -> float:

@@ -6,11 +6,12 @@ import random
 from dataclasses import dataclass
 from typing import Literal
 
+import lightgbm as lgb
 import numpy as np
 
 from scopefe.components import Array
 from scopefe.data.table import finite
-from scopefe.score.boosting import Part, parameters, raw_scores, train
+from scopefe.score.boosting import Part, binned, boost, parameters, raw_scores, threads_for
 from scopefe.score.engine import Engine
 from scopefe.score.featureboost import Block, Failure, compute
 from scopefe.space.universe import Universe
@@ -51,6 +52,8 @@ def attribute(
 ) -> Attribution:
     """Rank survivors by their importance in one LightGBM on survivors and original features.
 
+    Survivors and features are held as float64 once, until LightGBM has binned them.
+
     Parameters
     ----------
     survivors
@@ -65,59 +68,74 @@ def attribute(
     shuffled = survivors[order]
     if not len(shuffled):
         return Attribution(shuffled, np.empty(0), 0, ())
-    matrix, used, failures = _matrix(universe, shuffled, block, engine)
-    originals = block.table.categorical()
-    n = block.fitted
-    fit = Part(matrix[:n], block.target[:n], block.scores[:n])
-    held = Part(matrix[n:], block.target[n:], block.scores[n:])
-    booster, best = train(
-        parameters(block.objective, seed=SEED, threads=engine.jobs, num_leaves=LEAVES),
-        fit,
-        held,
-        categorical=[len(used) + i for i in originals],
-        trees=TREES,
-        patience=PATIENCE,
-    )
+    fit, held, used, failures = _parts(universe, shuffled, block, engine.local)
+    threads = threads_for(block.fitted, fit.values.shape[1], engine.local.jobs)
+    options = parameters(block.objective, seed=SEED, threads=threads, num_leaves=LEAVES)
+    categorical = [len(used) + i for i in block.table.categorical()]
+    data = binned(options, fit, categorical)
+    del fit
+    valid = binned(options, held, categorical, data)
+    booster, best = boost(options, data, valid, trees=TREES, patience=PATIENCE)
     if method == "gain":
         importances = booster.feature_importance("gain", iteration=booster.best_iteration)[: len(used)]
     else:
-        losses = [_permuted_loss(booster, held, block, column, engine.jobs) for column in range(len(used))]
+        losses = [_permuted_loss(booster, held, block, column, threads) for column in range(len(used))]
         importances = block.objective.sign * (np.array(losses) - best)
     importances = np.asarray(importances, dtype=np.float64)
     ranked = np.argsort(-importances, kind="stable")
     return Attribution(used[ranked], importances[ranked], booster.best_iteration, tuple(failures))
 
 
-def _matrix(
-    universe: Universe, candidates: Array, block: Block, engine: Engine
-) -> tuple[Array, Array, list[Failure]]:
-    """float64, shape (rows, candidates + features); infinite values are missing; codes are numbers."""
-    operators, left, right = universe.decode(candidates)
-    table = block.table
-    matrix = np.empty((table.rows, len(candidates) + len(table)), order="F")
+def _parts(
+    universe: Universe, candidates: Array, block: Block, local: Engine
+) -> tuple[Part, Part, Array, list[Failure]]:
+    """Return rows to fit and to stop by, the candidates that are in them, and the failures.
 
-    def fill(position: int) -> Failure | None:
-        operator = universe.operators[operators[position]]
+    Columns are the candidates, then the features; infinite values are missing, codes are numbers.
+    """
+    table, n, width = block.table, block.fitted, len(candidates)
+    operators, left, right = universe.decode(candidates)
+    values = [np.empty((rows, width + len(table)), order="F") for rows in (n, table.rows - n)]
+
+    def write(place: int, column: Array) -> None:
+        values[0][:, place], values[1][:, place] = column[:n], column[n:]
+
+    def fill(place: int) -> Failure | None:
+        chosen = universe.operators[operators[place]]
         try:
-            values = compute(operator, table, int(left[position]), int(right[position]))
+            write(place, finite(compute(chosen, table, int(left[place]), int(right[place]))))
         except Exception as error:
-            candidate = int(candidates[position])
+            candidate = int(candidates[place])
             formula = universe.expression(candidate).formula
             return Failure(candidate, formula, "attribution", f"{type(error).__name__}: {error}")
-        matrix[:, position] = finite(values)
         return None
 
-    failures = [f for f in engine.map(fill, range(len(candidates))) if f]
-    matrix[:, len(candidates) :] = table.matrix()
-    failed = np.isin(candidates, [f.candidate for f in failures])
-    if failed.any():
-        matrix = matrix[:, np.append(~failed, np.ones(len(table), dtype=bool))]
-    return matrix, candidates[~failed], failures
+    failures = [failure for failure in local.map(fill, range(width)) if failure]
+    for i in range(len(table)):
+        write(width + i, table[i].model_values())
+    used = ~np.isin(candidates, [f.candidate for f in failures])
+    if failures:
+        values = [_without(part, np.flatnonzero(~used)) for part in values]
+    fit, held = (
+        Part(part, block.target[rows], block.scores[rows])
+        for part, rows in zip(values, (slice(n), slice(n, None)), strict=True)
+    )
+    return fit, held, candidates[used], failures
 
 
-def _permuted_loss(booster: object, held: Part, block: Block, column: int, threads: int) -> float:
+def _without(matrix: Array, columns: Array) -> Array:
+    """Close the gaps that columns leave, in the matrix itself."""
+    kept = np.delete(np.arange(matrix.shape[1]), columns)
+    for place, column in enumerate(kept):
+        matrix[:, place] = matrix[:, column]
+    return matrix[:, : len(kept)]
+
+
+def _permuted_loss(booster: lgb.Booster, held: Part, block: Block, column: int, threads: int) -> float:
     rng = np.random.default_rng([SEED, column])
-    values = held.values.copy()
-    values[:, column] = rng.permutation(values[:, column])
+    own = held.values[:, column].copy()
+    held.values[:, column] = rng.permutation(own)
+    scores = raw_scores(booster, held.values, threads)
+    held.values[:, column] = own
     assert held.start is not None
-    return block.objective.loss(held.target, held.start + raw_scores(booster, values, threads))  # type: ignore[arg-type]
+    return block.objective.loss(held.target, held.start + scores)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.special
@@ -12,7 +13,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 from scopefe.components import Array
 from scopefe.data.table import Table
-from scopefe.score.boosting import Part, parameters, raw_scores, train
+from scopefe.score.boosting import Part, binned, boost, parameters, raw_scores, threads_for
 from scopefe.score.engine import Engine
 from scopefe.score.objective import Objective
 
@@ -49,7 +50,8 @@ def out_of_fold(
     """Compute out-of-fold raw scores.
 
     Folds are in row order (stratified for classification); each is scored by a model of the other rows that
-    stops early on it. Folds run side by side with one thread each.
+    stops early on it. Folds run side by side, each on its share of the cores where there is much data. No
+    more than ``engine.jobs`` float64 matrices of the rows are held, each until LightGBM has binned it.
 
     Parameters
     ----------
@@ -58,28 +60,59 @@ def out_of_fold(
     target
         float64, shape (rows,).
     """
-    matrix = table.matrix()
-    categorical = table.categorical()
-    options = parameters(objective, seed=seed, threads=1, learning_rate=learning_rate)
-
-    def fold(rows: tuple[Array, Array]) -> tuple[Array, int]:
-        fit, held = rows
-        booster, _ = train(
-            options,
-            Part(matrix[fit], target[fit]),
-            Part(matrix[held], target[held]),
-            categorical=categorical,
-            trees=max_trees,
-            patience=early_stopping,
-        )
-        return raw_scores(booster, matrix[held], threads=1), booster.best_iteration
-
+    threads = threads_for(len(target), len(table), engine.local.jobs // folds)
+    options = parameters(objective, seed=seed, threads=threads, learning_rate=learning_rate)
+    work = Fold(table, target, options, max_trees, early_stopping)
     parts = fold_rows(target, objective, folds)
-    results = engine.map(fold, parts, advance)
-    scores = np.zeros((len(target), objective.columns) if objective.columns > 1 else len(target))
-    for (_, held), (values, _) in zip(parts, results, strict=True):
+    scores = np.empty((len(target), objective.columns) if objective.columns > 1 else len(target))
+    trees = []
+    for (_, held), (values, count) in zip(parts, engine.map(work, parts, advance), strict=True):
         scores[held] = values
-    return BaselineScores(scores, tuple(trees for _, trees in results))
+        trees.append(count)
+    return BaselineScores(scores, tuple(trees))
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """The work of a fold: raw scores of the held-out rows by a model of the fitting rows, and its trees.
+
+    Parameters
+    ----------
+    table, target
+        All rows.
+    options
+        LightGBM parameters.
+    max_trees, early_stopping
+        Number of trees at most, and without improvement on the held-out rows.
+    """
+
+    table: Table
+    target: Array
+    options: Mapping[str, Any]
+    max_trees: int
+    early_stopping: int
+
+    def __call__(self, rows: tuple[Array, Array]) -> tuple[Array, int]:
+        """Train and predict."""
+        fit, held = rows
+        categorical = self.table.categorical()
+        data = binned(self.options, self._part(fit), categorical)
+        valid = self._part(held)
+        booster, _ = boost(
+            self.options,
+            data,
+            binned(self.options, valid, categorical, data),
+            trees=self.max_trees,
+            patience=self.early_stopping,
+        )
+        threads = self.options["num_threads"]
+        return raw_scores(booster, valid.values, threads), booster.best_iteration
+
+    def _part(self, rows: Array) -> Part:
+        values = np.empty((len(rows), len(self.table)), order="F")
+        for i in range(len(self.table)):
+            values[:, i] = self.table[i].model_values()[rows]
+        return Part(values, self.target[rows])
 
 
 def fold_rows(target: Array, objective: Objective, folds: int) -> list[tuple[Array, Array]]:

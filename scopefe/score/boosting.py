@@ -10,7 +10,10 @@ import lightgbm as lgb
 import numpy as np
 
 from scopefe.components import Array
+from scopefe.score.engine import checkpoint
 from scopefe.score.objective import Objective
+
+CELLS_PER_THREAD = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +48,11 @@ def parameters(objective: Objective, *, seed: int, threads: int, **others: Any) 
     }
 
 
+def threads_for(rows: int, columns: int, cores: int) -> int:
+    """Return how many threads training pays for: with little data they mostly wait for each other."""
+    return max(1, min(cores, rows * columns // CELLS_PER_THREAD))
+
+
 def train(
     chosen: Mapping[str, Any],
     fit: Part,
@@ -54,16 +62,47 @@ def train(
     trees: int,
     patience: int,
 ) -> tuple[lgb.Booster, float]:
-    """Train with early stopping.
+    """Train with early stopping; see `binned` and `boost`."""
+    data = binned(chosen, fit, categorical)
+    return boost(chosen, data, binned(chosen, valid, categorical, data), trees=trees, patience=patience)
+
+
+def binned(
+    chosen: Mapping[str, Any], part: Part, categorical: list[int], like: lgb.Dataset | None = None
+) -> lgb.Dataset:
+    """Return a part as LightGBM works with it, about a byte per value; the values are needed no longer.
+
+    Parameters
+    ----------
+    chosen
+        LightGBM parameters.
+    categorical
+        Positions of the categorical columns.
+    like
+        Training rows whose bins are taken.
+    """
+    return lgb.Dataset(
+        part.values,
+        label=part.target,
+        init_score=part.start,
+        reference=like,
+        categorical_feature=categorical if like is None else "auto",
+        params=dict(chosen),
+        free_raw_data=True,
+    ).construct()
+
+
+def boost(
+    chosen: Mapping[str, Any], data: lgb.Dataset, held: lgb.Dataset, *, trees: int, patience: int
+) -> tuple[lgb.Booster, float]:
+    """Train on binned rows with early stopping.
 
     Parameters
     ----------
     chosen
         LightGBM parameters with exactly one metric.
-    fit, valid
+    data, held
         Rows to train on and rows to stop by.
-    categorical
-        Positions of the categorical columns.
     trees, patience
         Number of rounds at most, and without improvement.
 
@@ -72,20 +111,11 @@ def train(
     tuple
         The booster, with ``best_iteration`` set, and the best value of the metric.
     """
-    options = dict(chosen)
-    data = lgb.Dataset(
-        fit.values,
-        label=fit.target,
-        init_score=fit.start,
-        categorical_feature=categorical,
-        params=options,
-        free_raw_data=True,
-    )
-    held = data.create_valid(valid.values, label=valid.target, init_score=valid.start, params=options)
-    booster = lgb.Booster(options, data)
+    booster = lgb.Booster(dict(chosen), data)
     booster.add_valid(held, "valid")
     best, best_round = np.inf, 0
     for rounds in range(1, trees + 1):
+        checkpoint()
         finished = booster.update()
         value, larger = booster.eval_valid()[0][2:4]
         loss = -value if larger else value

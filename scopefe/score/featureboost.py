@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from scopefe.score.objective import Objective
 from scopefe.space.universe import Universe
 
 TREES, LEAVES, PATIENCE = 100, 16, 3
+DECODED = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,14 +44,33 @@ class Block:
     scores: Array
     objective: Objective
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields; what is cached beside them is computed again."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
     @cached_property
     def initial(self) -> float:
         """Metric of the baseline on the measured rows."""
         return self.objective.loss(self.target[self.fitted :], self.scores[self.fitted :])
 
+    @cached_property
+    def labels(self) -> Array:
+        """The target as LightGBM keeps it: rounded to float32; float64, shape (rows,)."""
+        return self.target.astype(np.float32).astype(np.float64)
+
+    @cached_property
+    def constant(self) -> bool:
+        """Whether all rows have the same scores."""
+        return bool((self.scores == self.scores[:1]).all())
+
 
 class Evaluator(Protocol):
     """Scores the values of one candidate."""
+
+    @property
+    def name(self) -> str:
+        """What a spec calls it."""
+        ...
 
     def gain(self, block: Block, values: Array, *, categorical: bool) -> float:
         """Return the gain of a candidate.
@@ -72,6 +92,8 @@ class LightGBM:
 
     At most 100 trees of 16 leaves, learning rate 0.1, early stopping after 3 rounds on the measured rows.
     """
+
+    name = "lightgbm"
 
     def gain(self, block: Block, values: Array, *, categorical: bool) -> float:
         n = block.fitted
@@ -110,6 +132,40 @@ def compute(operator: Operator, table: Table, left: int, right: int) -> Array:
     return operator.apply(operator.fit(*columns), *columns)
 
 
+@dataclass(frozen=True)
+class Scoring:
+    """The work of scoring: gives a candidate's gain, or says why there is none.
+
+    Parameters
+    ----------
+    universe
+        Where operators are looked up.
+    block
+        The rows.
+    evaluator
+        Turns values into a gain.
+    """
+
+    universe: Universe
+    block: Block
+    evaluator: Evaluator
+
+    def __call__(self, candidate: tuple[int, int, int]) -> float | str:
+        """Score the candidate of (operator, left, right); its values are dropped at once."""
+        operator, left, right = candidate
+        chosen = self.universe.operators[operator]
+        try:
+            values = compute(chosen, self.block.table, left, right)
+            categorical = chosen.gives == CAT
+            if categorical and (values < 0).any():
+                values = values + 1
+            return self.evaluator.gain(
+                self.block, values.astype(np.float64, copy=False), categorical=categorical
+            )
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+
+
 def score(
     universe: Universe,
     candidates: Array,
@@ -119,8 +175,8 @@ def score(
     *,
     stage: str,
     advance: Callable[[int], None] | None = None,
-) -> tuple[Array, list[Failure]]:
-    """Score candidates.
+) -> Iterator[float | Failure]:
+    """Yield the gain of each candidate, or its failure, in order; nothing else is kept of any.
 
     Parameters
     ----------
@@ -128,27 +184,17 @@ def score(
         int64 ids, shape (n,), in any order.
     stage
         What failures are reported under.
-
-    Returns
-    -------
-    tuple
-        Gains, float64, shape (n,), NaN for candidates that failed; and the failures.
     """
-    operators, left, right = universe.decode(candidates)
-
-    def one(position: int) -> float | Failure:
-        operator = universe.operators[operators[position]]
-        try:
-            values = compute(operator, block.table, int(left[position]), int(right[position]))
-            categorical = operator.gives == CAT
-            if categorical and (values < 0).any():
-                values = values + 1
-            return evaluator.gain(block, values.astype(np.float64), categorical=categorical)
-        except Exception as error:
+    results = engine.map(Scoring(universe, block, evaluator), _decoded(universe, candidates), advance)
+    for position, result in enumerate(results):
+        if isinstance(result, str):
             candidate = int(candidates[position])
-            formula = universe.expression(candidate).formula
-            return Failure(candidate, formula, stage, f"{type(error).__name__}: {error}")
+            yield Failure(candidate, universe.expression(candidate).formula, stage, result)
+        else:
+            yield result
 
-    results = engine.map(one, range(len(candidates)), advance)
-    gains = np.array([np.nan if isinstance(r, Failure) else r for r in results], dtype=np.float64)
-    return gains, [r for r in results if isinstance(r, Failure)]
+
+def _decoded(universe: Universe, candidates: Array) -> Iterator[tuple[int, int, int]]:
+    for start in range(0, len(candidates), DECODED):
+        columns = universe.decode(candidates[start : start + DECODED])
+        yield from zip(*(column.tolist() for column in columns), strict=True)

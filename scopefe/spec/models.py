@@ -315,6 +315,9 @@ class Selection(Section):
     engine: Literal["native", "openfe"] = Field(
         "native", description="`openfe` runs the openfe package on the same pool, as a reference."
     )
+    evaluator: Literal["kernel", "lightgbm"] = Field(
+        "kernel", description="`lightgbm` scores every candidate with LightGBM itself, as a check."
+    )
     metric: Literal["auto", "rmse", "binary_logloss", "multi_logloss", "auc"] = "auto"
     data_blocks: Count = Field(8, description="Row blocks of successive halving; a power of two.")
     min_candidates: Count = 2000
@@ -348,8 +351,28 @@ class Evaluation(Section):
 class Execution(Section):
     """How the work is carried out; nothing here changes a result."""
 
-    jobs: Literal["auto"] | Count = Field("auto", description="Threads; `auto` takes the cores there are.")
+    engine: Literal["threads", "loky", "dask"] = Field(
+        "threads",
+        description="Threads of this process, processes of this machine, or a dask cluster.",
+    )
+    jobs: Literal["auto"] | Count = Field(
+        "auto", description="Threads or processes; `auto` takes the cores there are."
+    )
+    address: Annotated[str, Field(min_length=1)] | None = Field(
+        None, description="Dask scheduler to work on; without one, a local cluster is made for the run."
+    )
     runs: str = Field("runs", description="Folder that run folders are made in.")
+    cache: bool | Annotated[str, Field(min_length=1)] = Field(
+        True,
+        description="Keep results for later runs: true is the user's cache folder, or the one that "
+        "SCOPEFE_CACHE_DIR names; false keeps none; or a folder.",
+    )
+
+    @model_validator(mode="after")
+    def _address_of_dask(self) -> Execution:
+        if self.address is not None and self.engine != "dask":
+            raise ValueError("address is for engine: dask")
+        return self
 
 
 class Report(Section):
