@@ -24,6 +24,7 @@ from scopefe.run.executing import execute
 from scopefe.score.openfe import ask, request_of
 
 STAGES = ("baseline", "halving", "attribution")
+COLD = ("evaluation.seeds=0", "execution.cache=false")
 
 
 def main() -> None:
@@ -52,7 +53,7 @@ def main() -> None:
 
 def measure(fragments: list[str], overrides: list[str], repeats: int) -> dict[str, Any]:
     """Run both engines on one pool in turn, cold, and give every stage's seconds."""
-    spec = scopefe.load_spec("openfe", fragments=fragments, overrides=[*overrides, "evaluation.seeds=0"])
+    spec = scopefe.load_spec("openfe", fragments=fragments, overrides=[*overrides, *COLD])
     compiled = scopefe.compile(spec)
     seconds: dict[str, dict[str, list[float]]] = {s: {"scopefe": [], "openfe": []} for s in STAGES}
     for _ in range(repeats):

@@ -66,7 +66,12 @@ def measured(dataset: str, variant: str, operators: dict[str, Any] | None = None
         spec = scopefe.load_spec(
             variant,
             fragments=[f"data/{dataset}"],
-            overrides=["evaluation.seeds=10", f"evaluation.protocol={protocol}", *replaced],
+            overrides=[
+                "evaluation.seeds=10",
+                f"evaluation.protocol={protocol}",
+                "execution.cache=false",
+                *replaced,
+            ],
         )
         report = execute(spec, write=False).report
         assert report.evaluation is not None

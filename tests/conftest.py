@@ -26,6 +26,21 @@ def needs_data(*names: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(bool(absent), reason=f"no {', '.join(absent)} in the folder {VARIABLE} names")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_cache() -> Iterator[None]:
+    """Keep tests from the user's cache, and from each other's results."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SCOPEFE_CACHE_DIR", "off")
+        yield
+
+
+@pytest.fixture
+def cache_dir(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Return a cache folder of the test's own."""
+    monkeypatch.setenv("SCOPEFE_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
 @pytest.fixture(scope="session")
 def data_folder() -> Iterator[Path]:
     """Return the folder of real tables; SCOPEFE_DATA names it until the session ends."""

@@ -346,7 +346,9 @@ def test_execute_tells_people_on_stderr(run: Cli) -> None:
 
 def test_execute_json_is_one_object_or_a_list(run: Cli) -> None:
     one = json.loads(run("execute", "mine.yaml", "--json", "--no-html", "-q").stdout)
-    assert set(one) == {"name", "run_dir", "report", "recipe", "run_seconds", "selected", "metric"}
+    assert set(one) == {
+        "name", "run_dir", "report", "recipe", "run_seconds", "run_stored_seconds", "selected", "metric",
+    }  # fmt: skip
     result = run("execute", "mine.yaml", "mine.yaml", "--json", "--no-html", "-q", "--jobs", "2")
     assert result.stderr == ""
     two = json.loads(result.stdout)

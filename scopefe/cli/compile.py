@@ -13,7 +13,15 @@ import click
 from rich.table import Table
 
 from scopefe.cli.graph_files import WRITERS, gate_text, write_graph
-from scopefe.cli.options import Given, OutputFile, as_json, given_specs, verbosity
+from scopefe.cli.options import (
+    Given,
+    OutputFile,
+    as_json,
+    cache_override,
+    given_specs,
+    no_cache,
+    verbosity,
+)
 from scopefe.cli.output import Settings, pass_settings, print_json, print_table, whole_file
 from scopefe.cli.progress import showing_progress
 from scopefe.report.model import Count, SpaceFacts
@@ -37,8 +45,15 @@ class Counted:
         return bool(self.compiled.bounded)
 
 
-def compile_all(given: Given, *, static: bool = False, listener: Listener = silent) -> list[Counted]:
+def compile_all(
+    given: Given, *overrides: str, static: bool = False, listener: Listener = silent
+) -> list[Counted]:
     """Compile specs, sharing what they have in common.
+
+    Parameters
+    ----------
+    overrides
+        Laid over every spec last.
 
     Raises
     ------
@@ -46,7 +61,9 @@ def compile_all(given: Given, *, static: bool = False, listener: Listener = sile
         If one of them, its data or a component is at fault.
     """
     store = Store()
-    compiled = [compile(spec, static=static, store=store, listener=listener) for spec in given.load()]
+    compiled = [
+        compile(spec, static=static, store=store, listener=listener) for spec in given.load(*overrides)
+    ]
     return [Counted(one, one.space) for one in compiled]
 
 
@@ -170,18 +187,25 @@ def _check(given: Given, static: bool, graph: Path | None, pool: Path | None) ->
 @click.option(
     "--static", is_flag=True, help="Read no data: kinds are those in the spec, counts may be bounds."
 )
+@no_cache
 @as_json
 @click.option("--graph", type=OutputFile(*WRITERS), help="Draw the steps: .svg, .dot or .mmd.")
 @click.option("--pool", type=OutputFile(".parquet"), help="Write every candidate of the pool.")
 @verbosity
 @pass_settings
 def command(
-    settings: Settings, given: Given, static: bool, json: bool, graph: Path | None, pool: Path | None
+    settings: Settings,
+    given: Given,
+    static: bool,
+    no_cache: bool,
+    json: bool,
+    graph: Path | None,
+    pool: Path | None,
 ) -> None:
     """Count what specs would search, side by side; nothing is scored but what a probe tries."""
     _check(given, static, graph, pool)
     with showing_progress(settings) as listener:
-        counted = compile_all(given, static=static, listener=listener)
+        counted = compile_all(given, *cache_override(no_cache), static=static, listener=listener)
     if graph is not None:
         write_step_graph(counted[0], graph)
         settings.say(f"wrote {graph}")

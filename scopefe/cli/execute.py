@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from scopefe.cli.options import Given, as_json, given_specs, verbosity
+from scopefe.cli.options import Given, as_json, cache_override, given_specs, no_cache, verbosity
 from scopefe.cli.output import Settings, pass_settings, print_json
 from scopefe.cli.progress import showing_progress
-from scopefe.report.model import EvaluationFacts, Report
+from scopefe.report.model import EvaluationFacts, Report, Volatile
 from scopefe.run.executing import Run, execute, summary
 from scopefe.run.progress import Listener, silent
 from scopefe.run.store import Store
@@ -52,9 +52,7 @@ def told(run: Run) -> str:
     if len(selected) > SHOWN:
         lines.append(f"      and {len(selected) - SHOWN} more")
     lines.append(f"  {_metric(report.evaluation)}")
-    lines.append(
-        f"  RUN {report.volatile.run_seconds:.1f} s; with data and evaluation {report.volatile.seconds:.1f} s"
-    )
+    lines.append(f"  {_times(report.volatile)}")
     lines += [f"  {line}" for line in _failures(report)]
     if run.folder is not None:
         lines.append(f"  {run.folder}")
@@ -72,6 +70,13 @@ def _metric(facts: EvaluationFacts | None) -> str:
     return f"{before} → {after.mean:.4f} ± {after.std:.4f} ({direction} is better)"
 
 
+def _times(volatile: Volatile) -> str:
+    run, stored = f"RUN {volatile.run_seconds:.1f} s", volatile.run_stored_seconds
+    if not stored:
+        return f"{run}; with data and evaluation {volatile.seconds:.1f} s"
+    return f"{run}, of which {stored:.1f} s from the store; this time all took {volatile.seconds:.1f} s"
+
+
 def _failures(report: Report) -> list[str]:
     failures = report.selection.failures
     if not failures:
@@ -82,9 +87,10 @@ def _failures(report: Report) -> list[str]:
     return [f"{count:,} {'candidate' if count == 1 else 'candidates'} failed, first {first.formula}: {error}"]
 
 
-def _overrides(jobs: int | None, no_html: bool) -> list[str]:
+def _overrides(jobs: int | None, no_html: bool, no_cache: bool) -> list[str]:
     chosen = [] if jobs is None else [f"execution.jobs={jobs}"]
-    return [*chosen, "report.formats=[json]"] if no_html else chosen
+    chosen += ["report.formats=[json]"] if no_html else []
+    return [*chosen, *cache_override(no_cache)]
 
 
 @click.command("execute")
@@ -97,16 +103,23 @@ def _overrides(jobs: int | None, no_html: bool) -> list[str]:
 )
 @click.option("--jobs", type=click.IntRange(min=1), help="Threads; changes no result.")
 @click.option("--no-html", is_flag=True, help="Write report.json without report.html.")
+@no_cache
 @as_json
 @verbosity
 @pass_settings
 def command(
-    settings: Settings, given: Given, pool: Path | None, jobs: int | None, no_html: bool, json: bool
+    settings: Settings,
+    given: Given,
+    pool: Path | None,
+    jobs: int | None,
+    no_html: bool,
+    no_cache: bool,
+    json: bool,
 ) -> None:
     """Search, select, fit the recipe, evaluate; write a run folder with recipe and report."""
     summaries = []
     with showing_progress(settings) as listener:
-        for run in execute_all(given, *_overrides(jobs, no_html), pool=pool, listener=listener):
+        for run in execute_all(given, *_overrides(jobs, no_html, no_cache), pool=pool, listener=listener):
             settings.say(told(run))
             summaries.append(summary(run))
     if json:

@@ -23,6 +23,7 @@ COMMANDS = {
     "schema": "Print the JSON Schema of specs.",
     "report": "Render the HTML report of a run again.",
     "transform": "Add a recipe's features to a table.",
+    "cache": "See and clear what runs have stored.",
 }
 
 EPILOG = """\b

@@ -92,6 +92,16 @@ def as_json(command: Command) -> Command:
     return click.option("--json", "json", is_flag=True, help="Print JSON.")(command)
 
 
+def no_cache(command: Command) -> Command:
+    """Add ``--no-cache``, given to the command as `no_cache`."""
+    return click.option("--no-cache", is_flag=True, help="Compute all anew; keep and reuse nothing.")(command)
+
+
+def cache_override(no_cache: bool) -> list[str]:
+    """Return the override that ``--no-cache`` stands for."""
+    return ["execution.cache=false"] if no_cache else []
+
+
 def given_specs(command: Command) -> Command:
     """Add specs and what is laid over them, given to the command as one `Given`."""
 

@@ -179,10 +179,11 @@ class StepTime(Part):
 
     step: str
     seconds: float
-    in_run: bool = Field(description="Part of RUN.")
-    reused: bool = Field(
-        description="Taken from another run of this process; the seconds are those it took then."
+    stored_seconds: float = Field(
+        0.0, description="Of these, those that results of the store took when they were computed."
     )
+    reused: float = Field(description="Share of the seconds whose results came from the store, 0 to 1.")
+    in_run: bool = Field(description="Part of RUN.")
 
 
 class Volatile(Part):
@@ -190,7 +191,11 @@ class Volatile(Part):
 
     started: str
     seconds: float
-    run_seconds: float = Field(description="Feature engineering: gates, baseline, halving and attribution.")
+    run_seconds: float = Field(
+        description="Feature engineering: gates, baseline, halving and attribution; results that came from "
+        "the store count with what they took."
+    )
+    run_stored_seconds: float = Field(0.0, description="Of these, those of results that came from the store.")
     times: list[StepTime]
     jobs: int
     machine: str

@@ -15,6 +15,7 @@ from scopefe.data.dataset import Dataset
 from scopefe.data.table import FeatureKind
 from scopefe.errors import ComponentError, SpecError
 from scopefe.report.model import ClusterCount, Count, OperatorCount, SpaceFacts
+from scopefe.run.code import code_key
 from scopefe.run.gating import admit
 from scopefe.run.progress import Listener, silent
 from scopefe.run.store import Store
@@ -106,7 +107,7 @@ def compile(
     pool
         An enumeration written by `Compiled.write_pool`, taken instead of what the gates leave.
     store
-        Results shared with other specs.
+        Results shared with other specs of this process; ``execution.cache`` says what is kept beyond it.
     listener
         Told of progress.
 
@@ -165,6 +166,7 @@ def _gate(result: Compiled, place: str, frame: pd.DataFrame | None, above: tuple
     expression = getattr(spec.scope, place)
 
     version = key_of(sorted(g.version for g in registry))
+    code = code_key([*registry, *(result.universe.operators if place == "operators" else [])])
 
     def match(name: str) -> Scope:
         return _matched(spec, name, result.universe, frame, bench, above)
@@ -173,7 +175,7 @@ def _gate(result: Compiled, place: str, frame: pd.DataFrame | None, above: tuple
         if result.data is None:
             context: Any = StaticContext(result.universe)
         else:
-            context = Context(bench, result.data, result.universe, match, place == "pairs", version, advance)
+            context = Context(bench, result.data, result.universe, match, place == "pairs", code, advance)
         try:
             result.scope = admit(expression, registry, context, result.scope)
         except NeedsDataError:
@@ -201,8 +203,8 @@ def _matched(
         raise SpecError(f"match goes in a circle: {' → '.join([*above, name])}")
     origin = spec.origin
     other = load_spec(name, overrides=origin.overrides, fragments=origin.fragments, modules=origin.modules)
-    inner = Workbench(other, bench.store, bench.listener, frame, bench.evaluator)
-    inner.engine = bench.engine
+    inner = Workbench(other, bench.store, bench.listener, frame)
+    inner.engine, inner.disk = bench.engine, bench.disk
     compiled = _compile(other, frame, False, None, inner, (*above, name))
     if compiled.universe.key != universe.key:
         raise SpecError(f"match {name!r} has another universe: its features, kinds or operators differ")

@@ -8,8 +8,9 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,11 @@ from scopefe.recipe.recipe import Recipe
 from scopefe.report import build
 from scopefe.report.html import render
 from scopefe.report.model import EvaluationFacts, Report, StepTime, Volatile
+from scopefe.run.code import code_key
 from scopefe.run.compiling import Compiled, compile
 from scopefe.run.progress import Listener, silent
 from scopefe.run.store import Store
-from scopefe.run.workbench import Workbench
+from scopefe.run.workbench import Stored, Timing, Workbench
 from scopefe.score.baseline import BaselineScores
 from scopefe.score.featureboost import Block
 from scopefe.score.openfe import OpenFE
@@ -90,7 +92,7 @@ def execute(
     pool
         An enumeration to run instead of what the gates leave.
     store
-        Results shared with other specs of this process.
+        Results shared with other specs of this process; ``execution.cache`` says what is kept beyond it.
     listener
         Told of progress.
     write
@@ -110,8 +112,10 @@ def execute(
     block, scores, selected = _select(compiled, bench, dataset, candidates)
     _extend(compiled, spec)
     recipe = _recipe(compiled, dataset, selected)
-    evaluation = _evaluate(bench, dataset, recipe, compiled)
+    kept = selected.attribution.candidates[: spec.selection.keep]
+    evaluation = _evaluate(compiled, dataset, recipe, kept)
     paths: dict[str, str] = {}
+    times = [_step_time(t) for t in bench.times]
     report = Report(
         scopefe=scopefe.__version__,
         name=spec.name,
@@ -137,8 +141,9 @@ def execute(
         volatile=Volatile(
             started=started.isoformat(timespec="seconds"),
             seconds=time.perf_counter() - clock,
-            run_seconds=sum(t.seconds for t in bench.times if t.step in FEATURE_ENGINEERING),
-            times=[StepTime(**vars(t), in_run=t.step in FEATURE_ENGINEERING) for t in bench.times],
+            run_seconds=sum(t.seconds for t in times if t.in_run),
+            run_stored_seconds=sum(t.stored_seconds for t in times if t.in_run),
+            times=times,
             jobs=bench.engine.jobs,
             machine=f"{platform.system()} {platform.machine()}, {bench.engine.jobs} jobs",
             python=platform.python_version(),
@@ -146,8 +151,14 @@ def execute(
             paths=paths,
         ),
     )
+    bench.engine.close()
     folder = _write(report, recipe, spec, started) if write else None
     return Run(report, recipe, folder)
+
+
+def _step_time(timing: Timing) -> StepTime:
+    reused = timing.stored_seconds / timing.seconds if timing.seconds else 0.0
+    return StepTime(**vars(timing), reused=reused, in_run=timing.step in FEATURE_ENGINEERING)
 
 
 def _select(
@@ -158,15 +169,12 @@ def _select(
         return None, None, Selected.nothing()
     spec, objective = compiled.spec, bench.objective(data)
     settings = spec.baseline
-    key = key_of(["baseline", data.fingerprint, settings.model_dump(), objective.metric, spec.seed])
     with bench.step("baseline", settings.folds if settings.boosting else None) as advance:
-        scores: BaselineScores = bench.remember(
-            key,
-            lambda: bench.baseline(data.development, data.scaled_target, objective, settings.folds, advance),
-        )
+        scores = bench.baseline(data, None, settings.folds, advance)
     block = Block(data.development, len(data.rows.train), data.scaled_target, scores.scores, objective)
+    known = Stored(bench, data, compiled.universe, bench.baseline_content(data, None, settings.folds))
     engine = (
-        Native(bench.evaluator, bench.engine)
+        Native(bench.evaluator, bench.engine, known)
         if spec.selection.engine == "native"
         else OpenFE(bench.engine.jobs)
     )
@@ -201,37 +209,61 @@ def _recipe(compiled: Compiled, data: Dataset, selected: Selected) -> Recipe:
     return fit_recipe(spec.name, key, data.development, chosen, spec.data.features.missing_as)
 
 
-def _evaluate(bench: Workbench, data: Dataset, recipe: Recipe, compiled: Compiled) -> EvaluationFacts | None:
+def _evaluate(compiled: Compiled, data: Dataset, recipe: Recipe, kept: Array) -> EvaluationFacts | None:
     """Measure before and after, on the test rows."""
-    spec = compiled.spec
+    spec, bench, universe = compiled.spec, compiled.bench, compiled.universe
+    assert bench is not None
     settings = spec.evaluation
     if not settings.seeds or not len(data.rows.test):
         return None
     benchmark = settings.protocol == "benchmark"
-    base = originals(data, benchmark=benchmark)
 
-    def measured(matrix: Matrix, advance: Callable[[int], None]) -> list[float]:
+    @cache
+    def base() -> Matrix:
+        return originals(data, benchmark=benchmark)
+
+    @cache
+    def extended() -> Matrix:
+        new = transductive_features(data, recipe) if benchmark else fitted_features(data, recipe)
+        return base().beside(new)
+
+    with bench.step("evaluation", settings.seeds * (1 + bool(recipe.features))) as advance:
+        before = _measure(bench, data, base, [code_key()], advance)
+        after = None
+        if recipe.features:
+            features = [code_key(universe.operators), universe.key, kept.tolist()]
+            after = _measure(bench, data, extended, features, advance)
+    return build.evaluation_facts(METRIC[data.labels.task], spec, before, after)
+
+
+def _measure(
+    bench: Workbench,
+    data: Dataset,
+    matrix: Callable[[], Matrix],
+    features: list[Any],
+    advance: Callable[[int], None],
+) -> list[float]:
+    """Return the metric per seed; `features` tells the matrix from all others of the same data."""
+    settings = bench.spec.evaluation
+
+    def compute(seeds: Array) -> Iterable[float]:
         return evaluate(
             data,
-            matrix,
+            matrix(),
             bench.engine,
             learner=settings.learner,
-            seeds=range(settings.seeds),
+            seeds=seeds.tolist(),
             max_trees=settings.max_trees,
             early_stopping=settings.early_stopping,
             advance=advance,
         )
 
-    with bench.step("evaluation", settings.seeds * (1 + bool(recipe.features))) as advance:
-        before = bench.remember(
-            key_of(["evaluation", data.fingerprint, data.test_fingerprint, settings.model_dump()]),
-            lambda: measured(base, advance),
-        )
-        after = None
-        if recipe.features:
-            new = transductive_features(data, recipe) if benchmark else fitted_features(data, recipe)
-            after = measured(base.beside(new), advance)
-    return build.evaluation_facts(METRIC[data.labels.task], spec, before, after)
+    protocol = settings.model_dump(mode="json", exclude={"seeds"})
+    key = key_of(["evaluation", data.fingerprint, data.test_fingerprint, protocol, features])
+    about, seeds = bench.about("evaluation", data), np.arange(settings.seeds)
+    found = bench.store.vector(key, seeds, compute, bench.disk, about, advance)
+    scores: list[float] = found.values.tolist()
+    return scores
 
 
 def _notes(
@@ -307,6 +339,7 @@ def summary(run: Run) -> dict[str, Any]:
         "report": written("report.json"),
         "recipe": written("recipe.json"),
         "run_seconds": report.volatile.run_seconds,
+        "run_stored_seconds": report.volatile.run_stored_seconds,
         "selected": [s.formula for s in report.selection.selected],
         "metric": None
         if facts is None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,13 +19,16 @@ from scopefe.data.dataset import Dataset, load_dataset
 from scopefe.data.splits import divide
 from scopefe.data.table import Table
 from scopefe.errors import DataError
-from scopefe.run.engines import Threads
+from scopefe.run.code import code_key
+from scopefe.run.engines import engine_of
 from scopefe.run.progress import Event, Listener
-from scopefe.run.store import Artefact, Store
+from scopefe.run.store import Compute, Store
+from scopefe.score.attribution import Attribution
 from scopefe.score.baseline import BaselineScores, constant, out_of_fold
 from scopefe.score.engine import Engine
 from scopefe.score.featureboost import Block, Evaluator, Failure, LightGBM, score
 from scopefe.score.objective import Objective
+from scopefe.score.selection import Scored
 from scopefe.space.context import Sample
 from scopefe.space.graph import key_of
 from scopefe.space.scope import Scope
@@ -35,11 +40,11 @@ MATCHED = Callable[[str], Scope]
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of a step; those of reused results are the seconds they took when they were computed."""
+    """Seconds of a step, of these the seconds that results of the store took when they were computed."""
 
     step: str
     seconds: float
-    reused: bool
+    stored_seconds: float
 
 
 @dataclass(eq=False)
@@ -50,13 +55,13 @@ class Workbench:
     store: Store
     listener: Listener
     frame: pd.DataFrame | None = None
-    evaluator: Evaluator = field(default_factory=LightGBM)
     times: list[Timing] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.engine: Engine = Threads(self.spec.execution.jobs)
-        self._reused: list[float] = []
+        self.engine: Engine = engine_of(self.spec.execution)
+        self.evaluator: Evaluator = LightGBM()
+        self.disk = self.store.disk(self.spec.execution.cache)
 
     @contextmanager
     def step(self, name: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
@@ -68,31 +73,50 @@ class Workbench:
             done += count
             self.listener(Event(self.spec.name, name, "advanced", done, total))
 
-        self._reused = []
         self.listener(Event(self.spec.name, name, "started", 0, total))
-        started = time.perf_counter()
+        started, reused = time.perf_counter(), self.store.reused_seconds
         yield advance
-        seconds = time.perf_counter() - started + sum(self._reused)
-        self.times.append(Timing(name, seconds, bool(self._reused)))
+        stored = self.store.reused_seconds - reused
+        self.times.append(Timing(name, time.perf_counter() - started + stored, stored))
         self.listener(Event(self.spec.name, name, "finished", done, total))
 
-    def remember(self, key: str, compute: Callable[[], Any]) -> Any:
-        """Return an artefact of the store, counting its seconds for the current step."""
-        artefact: Artefact = self.store.get(key, compute)
-        if artefact.reused:
-            self._reused.append(artefact.seconds)
-        return artefact.value
+    def remember(self, what: str, content: Any, data: Dataset, compute: Callable[[], Any]) -> Any:
+        """Return an artefact of the store; the failures it met are added to the run's, computed or not.
+
+        Parameters
+        ----------
+        what
+            What it is.
+        content
+            JSON values that tell it from all others of that name and data.
+        compute
+            Does nothing but return its value.
+        """
+
+        def computed() -> tuple[Any, tuple[Failure, ...]]:
+            before = len(self.failures)
+            value = compute()
+            met = tuple(self.failures[before:])
+            del self.failures[before:]
+            return value, met
+
+        key = key_of([what, content, data.fingerprint])
+        value, failures = self.store.get(key, computed, self.disk, self.about(what, data))
+        self.failures.extend(failures)
+        return value
+
+    def about(self, what: str, data: Dataset) -> dict[str, str]:
+        """Say what is stored, for people."""
+        dataset = getattr(self.spec.data.source, "path", "frame").rpartition("/")[2]
+        return {"what": what, "dataset": dataset, "fingerprint": data.fingerprint}
 
     def load(self) -> Dataset:
         """Read and encode the data, once per process for one data section and frame."""
-        content = [
-            "data",
-            self.spec.data.model_dump(mode="json"),
-            None if self.frame is None else id(self.frame),
-        ]
+        frame = None if self.frame is None else id(self.frame)
+        key = key_of(["data", self.spec.data.model_dump(mode="json"), frame])
         # the frame is kept beside its dataset: while it lives, no other frame has its identity
-        held = self.store.get(key_of(content), lambda: (self.frame, load_dataset(self.spec.data, self.frame)))
-        dataset: Dataset = held.value[1]
+        held = self.store.hold(key, lambda: (self.frame, load_dataset(self.spec.data, self.frame)))
+        dataset: Dataset = held[1]
         return dataset
 
     def objective(self, data: Dataset) -> Objective:
@@ -100,14 +124,39 @@ class Workbench:
         return Objective.of(data.labels.task, len(data.labels.classes), self.spec.selection.metric)
 
     def baseline(
+        self, data: Dataset, rows: Array | None, folds: int, advance: Callable[[int], None] | None = None
+    ) -> BaselineScores:
+        """Return the scores that candidates have to improve on.
+
+        Parameters
+        ----------
+        rows
+            Positions among the development rows; None for all of them.
+        """
+        chosen = slice(None) if rows is None else rows
+        table = data.development if rows is None else data.development.take(rows)
+        target = data.scaled_target[chosen]
+        scores: BaselineScores = self.remember(
+            "baseline",
+            self.baseline_content(data, rows, folds),
+            data,
+            lambda: self._baseline(table, target, self.objective(data), folds, advance),
+        )
+        return scores
+
+    def baseline_content(self, data: Dataset, rows: Array | None, folds: int) -> list[Any]:
+        """Return what tells a baseline from all others of the same data."""
+        settings = self.spec.baseline.model_dump(mode="json") | {"folds": folds}
+        return [code_key(), settings, self.objective(data).metric, self.spec.seed, _digest(rows)]
+
+    def _baseline(
         self,
         table: Table,
         target: Array,
         objective: Objective,
         folds: int,
-        advance: Callable[[int], None] | None = None,
+        advance: Callable[[int], None] | None,
     ) -> BaselineScores:
-        """Compute the scores that candidates have to improve on."""
         settings = self.spec.baseline
         if not settings.boosting:
             return constant(target, objective)
@@ -127,6 +176,46 @@ class Workbench:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """What the store knows of a universe's candidates on a baseline: `scopefe.score.selection.Known`."""
+
+    bench: Workbench
+    data: Dataset
+    universe: Universe
+    baseline: list[Any]
+
+    def gains(
+        self,
+        candidates: Array,
+        rows: Array,
+        compute: Compute,
+        *,
+        stage: str,
+        advance: Callable[[int], None],
+    ) -> Scored:
+        """Return gains and failures of candidates on rows, computing those that are not known."""
+        bench = self.bench
+        key = key_of(["gains", *self._content(), bench.evaluator.name, _digest(rows)])
+        about = bench.about("gains", self.data)
+        found = bench.store.vector(key, candidates, compute, bench.disk, about, advance)
+        failed = [i for i in candidates.tolist() if i in found.errors] if found.errors else []
+        formulas = [e.formula for e in self.universe.expressions(np.array(failed, dtype=np.int64))]
+        return found.values, [
+            Failure(i, formula, stage, found.errors[i]) for i, formula in zip(failed, formulas, strict=True)
+        ]
+
+    def attribution(self, content: Any, compute: Callable[[], Attribution]) -> Attribution:
+        """Return the ranking of survivors, computed if it is not known."""
+        content = [*self._content(), content]
+        ranked: Attribution = self.bench.remember("attribution", content, self.data, compute)
+        return ranked
+
+    def _content(self) -> list[Any]:
+        universe = self.universe
+        return [code_key(universe.operators), universe.key, self.data.fingerprint, self.baseline]
+
+
 @dataclass(eq=False)
 class Context:
     """What a gate is given; see `scopefe.GateContext`."""
@@ -136,7 +225,7 @@ class Context:
     universe: Universe
     match: MATCHED
     training_only: bool
-    version: str
+    code: str
     advance: Callable[[int], None] | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     artefacts: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -159,35 +248,35 @@ class Context:
 
     def remember(self, name: str, parameters: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
         """Return `compute()`, computed once for the same data, universe, settings and parameters."""
-        spec = self.bench.spec
-        settings = (
-            [spec.baseline.model_dump(), spec.selection.metric, spec.seed] if not self.training_only else []
-        )
-        universe = self.universe.key if not self.training_only else ""
-        content = [name, self.version, dict(parameters), self.data.fingerprint, universe, settings]
+        bench, spec = self.bench, self.bench.spec
+        scoring = [spec.baseline.model_dump(), spec.selection.metric, spec.seed, bench.evaluator.name]
+        seen = [] if self.training_only else [self.universe.key, *scoring]
+        content = [self.code, dict(parameters), seen]
         self.artefacts[name] = dict(parameters)
-        return self.bench.remember(key_of(content), compute)
+        return bench.remember(name, content, self.data, compute)
 
     def gains(self, candidates: Array, *, sample: Sample, folds: int) -> Array:
         """Return the gains of candidates on a sample of rows (paper, Algorithm "Operator Probing")."""
         if self.training_only:
             raise TypeError("a pair gate has no gains: it sees the training rows only")
-        positions, fitted = self._sampled(sample)
-        table = self.data.development.take(positions)
-        target = self.data.scaled_target[positions]
-        objective = self.bench.objective(self.data)
-        scores = self.bench.baseline(table, target, objective, folds).scores
-        block = Block(table, fitted, target, scores, objective)
-        gains, failures = score(
-            self.universe,
-            candidates,
-            block,
-            self.bench.evaluator,
-            self.bench.engine,
-            stage="probe",
-            advance=self.advance,
-        )
-        self.bench.failures.extend(failures)
+        bench, data = self.bench, self.data
+        rows, fitted = self._sampled(sample)
+        advance = self.advance or _ignore
+
+        @cache
+        def block() -> Block:
+            scores = bench.baseline(data, rows, folds).scores
+            table, target = data.development.take(rows), data.scaled_target[rows]
+            return Block(table, fitted, target, scores, bench.objective(data))
+
+        def compute(ids: Array) -> Iterable[float | Failure]:
+            return score(
+                self.universe, ids, block(), bench.evaluator, bench.engine, stage="probe", advance=advance
+            )
+
+        known = Stored(bench, data, self.universe, bench.baseline_content(data, rows, folds))
+        gains, failures = known.gains(candidates, rows, compute, stage="probe", advance=advance)
+        bench.failures.extend(failures)
         return gains
 
     def _sampled(self, sample: Sample) -> tuple[Array, int]:
@@ -208,3 +297,11 @@ def _draw(positions: Array, sample: Sample, classes: Array | None) -> Array:
     if size >= len(positions):
         return positions
     return divide(positions, size, classes, sample.seed)[1]
+
+
+def _digest(rows: Array | None) -> str:
+    return "all" if rows is None else hashlib.blake2b(rows.astype(np.int64).data, digest_size=16).hexdigest()
+
+
+def _ignore(count: int) -> None:
+    pass

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from scopefe.space.universe import Universe
 from scopefe.spec.models import Selection
 
 Timed = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
+Scored = tuple[Array, list[Failure]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,12 +74,65 @@ class SelectionEngine(Protocol):
         ...
 
 
+class Known(Protocol):
+    """What is known of the candidates already, so that it is not computed again."""
+
+    def gains(
+        self,
+        candidates: Array,
+        rows: Array,
+        compute: Callable[[Array], Iterable[float | Failure]],
+        *,
+        stage: str,
+        advance: Callable[[int], None],
+    ) -> Scored:
+        """Return gains and failures of candidates.
+
+        Parameters
+        ----------
+        rows
+            Positions of the rows among the development rows, training rows first.
+        compute
+            Gives the gain or failure of each candidate, in order.
+        stage
+            What failures are reported under.
+        """
+        ...
+
+    def attribution(self, content: Any, compute: Callable[[], Attribution]) -> Attribution:
+        """Return the ranking that JSON values tell from all others."""
+        ...
+
+
+class Nothing:
+    """Nothing is known."""
+
+    def gains(
+        self,
+        candidates: Array,
+        rows: Array,
+        compute: Callable[[Array], Iterable[float | Failure]],
+        *,
+        stage: str,
+        advance: Callable[[int], None],
+    ) -> Scored:
+        """Compute."""
+        results = list(compute(candidates))
+        gains = [np.nan if isinstance(r, Failure) else r for r in results]
+        return np.array(gains, dtype=np.float64), [r for r in results if isinstance(r, Failure)]
+
+    def attribution(self, content: Any, compute: Callable[[], Attribution]) -> Attribution:
+        """Compute."""
+        return compute()
+
+
 @dataclass(frozen=True)
 class Native:
     """scopefe's own engine: the rules of OpenFE (successive halving, then attribution)."""
 
     evaluator: Evaluator
     engine: Engine
+    known: Known = field(default_factory=Nothing)
 
     def __call__(
         self,
@@ -97,9 +151,13 @@ class Native:
                 part = Block(
                     block.table.take(rows), fitted, block.target[rows], block.scores[rows], block.objective
                 )
-                result, failed = score(
-                    universe, ids, part, self.evaluator, self.engine, stage="halving", advance=advance
-                )
+
+                def compute(ids: Array) -> Iterable[float | Failure]:
+                    return score(
+                        universe, ids, part, self.evaluator, self.engine, stage="halving", advance=advance
+                    )
+
+                result, failed = self.known.gains(ids, rows, compute, stage="halving", advance=advance)
                 failures.extend(failed)
                 return result
 
@@ -113,8 +171,12 @@ class Native:
                 rng=rng,
             )
         with step("attribution", None):
-            attribution = attribute(
-                universe, halving.survivors, block, self.engine, method=settings.attribution, rng=rng
+            content = [settings.attribution, halving.survivors.tolist(), rng.getstate()]
+            attribution = self.known.attribution(
+                content,
+                lambda: attribute(
+                    universe, halving.survivors, block, self.engine, method=settings.attribution, rng=rng
+                ),
             )
         return Selected(halving, attribution, (*failures, *attribution.failures), last_gains(halving))
 
