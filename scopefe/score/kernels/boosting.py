@@ -1,0 +1,641 @@
+"""Boosting one binned feature on each loss: everything the feature can add to the baseline scores.
+
+Trees are grown as LightGBM grows them: best leaf first, at most 16 leaves; categories one against the others
+where they are few, else in order of their gradients. With row-wise starting scores s, a
+logistic or softmax loss needs exp(s) once per row block and exp(f) once per bin and tree: exp(s + f) is their
+product. Rows are sorted by bin, so that a tree is one pass over memory.
+
+All of it is one module, since a compiled function on disk does not notice changes in those of other modules.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from scopefe.components import Array
+from scopefe.score.kernels.binning import MIN_DATA_IN_LEAF, Binned
+
+TREES = 100
+PATIENCE = 3
+LEAVES = 16
+LEARNING_RATE = 0.1
+MIN_HESSIAN = 1e-3
+TINY = float(np.float32(1e-15))
+ONE_HOT = 4
+MAX_CATEGORIES = 32
+MIN_DATA_PER_GROUP = 100
+CATEGORY_L2 = CATEGORY_SMOOTH = 10.0
+LOSS_OF_TINY = -float(np.log(np.float32(1e-15)))
+FEW = 4096
+# beyond this raw score LightGBM's own 1 - p has lost digits, which only its own formula gives again
+DIGITS = 16.0
+# Of loops that may sum in any order none also stores: by where arrays lie in memory, it would sum otherwise.
+REASSOCIATE = {"reassoc", "contract", "nsz", "arcp"}
+
+
+@njit(nogil=True, cache=True)
+def boost_squared(binned: Binned, residuals: Array) -> float:
+    """Return the best root mean squared error over the measured rows.
+
+    Rows are needed for one pass only: all else follows from each bin's count, sum and sum of squares. Where
+    rows are few, LightGBM's rounding of each row's gradient to float32 tells, and is followed.
+
+    Parameters
+    ----------
+    residuals
+        float64, shape (rows,): starting score minus target.
+    """
+    bins, fitted, size = binned.bins, binned.fitted, binned.size
+    n = len(bins) - fitted
+    sums, counts = np.zeros(size), np.zeros(size, np.int64)
+    held, squares = np.zeros(size), np.zeros(size)
+    sizes = np.zeros(size)
+    for i in range(fitted):
+        sums[bins[i]] += residuals[i]
+        counts[bins[i]] += 1
+    for i in range(fitted, len(bins)):
+        r = residuals[i]
+        held[bins[i]] += r
+        squares[bins[i]] += r * r
+        sizes[bins[i]] += 1
+    output, gradients, hessians = np.zeros(size), np.empty(size), np.empty(size)
+    best, since = np.inf, 0
+    for _ in range(TREES):
+        hessians[:] = counts
+        if fitted <= FEW:
+            gradients[:] = 0.0
+            for i in range(fitted):
+                gradients[bins[i]] += np.float64(np.float32(residuals[i] + output[bins[i]]))
+        else:
+            for b in range(size):
+                gradients[b] = sums[b] + hessians[b] * output[b]
+        more = add_tree(gradients, hessians, counts, binned, output)
+        total = 0.0
+        for b in range(size):
+            total += squares[b] + output[b] * (2 * held[b] + sizes[b] * output[b])
+        loss = math.sqrt(total / n)
+        since = 0 if loss < best else since + 1
+        best = min(best, loss)
+        if since >= PATIENCE or not more:
+            break
+    return best
+
+
+@njit(nogil=True, cache=True)
+def boost_logistic(
+    binned: Binned, scores: Array, odds: Array, positive: Array, constant: bool, ranking: bool
+) -> float:
+    """Return the best logistic loss, or the negative of the best AUC, over the measured rows.
+
+    Parameters
+    ----------
+    scores, odds
+        float64, shape (rows,): starting scores s, and exp(-s).
+    positive
+        int64, shape (rows,): 1 for the positive class, 0 for the other.
+    constant
+        Whether the starting scores are the same for all rows.
+    ranking
+        Whether the metric is the AUC.
+    """
+    bins, fitted, size = binned.bins, binned.fitted, binned.size
+    counts, starts, rows, own, weight = points(bins[:fitted], positive[:fitted], size, 2, constant)
+    _, held_starts, held_rows, held_own, held_weight = points(
+        bins[fitted:], positive[fitted:], size, 2, constant
+    )
+    if constant:
+        output, fit, held = np.full(size, scores[0]), np.ones(len(rows)), np.ones(len(held_rows))
+        held_scores = np.zeros(len(held_rows))
+    else:
+        output, fit, held = np.zeros(size), odds[rows], odds[fitted + held_rows]
+        held_scores = scores[fitted + held_rows]
+    reach, n = np.abs(held_scores).max(), len(bins) - fitted
+    trains = 0 < positive[:fitted].sum() < fitted
+    gradients, hessians = np.empty(size), np.empty(size)
+    best, since = np.inf, 0
+    for _ in range(TREES):
+        more = False
+        if trains:
+            logistic_sums(fit, own, weight, starts, output, gradients, hessians)
+            more = add_tree(gradients, hessians, counts, binned, output)
+        if ranking:
+            loss = -auc(held_scores, held_own, held_weight, held_starts, output)
+        else:
+            near = not constant and reach + np.abs(output).max() <= DIGITS
+            loss = logistic_loss(held, held_scores, held_own, held_weight, held_starts, output, near) / n
+        since = 0 if loss < best else since + 1
+        best = min(best, loss)
+        if since >= PATIENCE or not more:
+            break
+    return best
+
+
+@njit(nogil=True, cache=True)
+def points(
+    bins: Array, classes: Array, size: int, k: int, merged: bool
+) -> tuple[Array, Array, Array, Array, Array]:
+    """Sort rows by bin; where they differ in bin and class only, merge them.
+
+    Returns
+    -------
+    tuple
+        int64 number of rows of each bin; where each bin's points begin, shape (bins + 1,); and for each point
+        the position of its row (any row, if merged), its class and its weight.
+    """
+    starts = np.zeros(size + 1, np.int64)
+    if merged:
+        weight = np.zeros(size * k)
+        for i in range(len(bins)):
+            weight[bins[i] * k + classes[i]] += 1
+        counts = weight.reshape(size, k).sum(axis=1).astype(np.int64)
+        starts[:] = np.arange(size + 1) * k
+        return counts, starts, np.zeros(size * k, np.int64), np.arange(size * k) % k, weight
+    counts = np.zeros(size, np.int64)
+    for b in bins:
+        counts[b] += 1
+    starts[1:] = np.cumsum(counts)
+    at = starts.copy()
+    rows, own = np.empty(len(bins), np.int64), np.empty(len(bins), np.int64)
+    for i in range(len(bins)):
+        place = at[bins[i]]
+        rows[place], own[place] = i, classes[i]
+        at[bins[i]] = place + 1
+    return counts, starts, rows, own, np.ones(len(bins))
+
+
+@njit(nogil=True, cache=True, fastmath=REASSOCIATE)
+def logistic_sums(
+    odds: Array, own: Array, weight: Array, starts: Array, output: Array, gradients: Array, hessians: Array
+) -> None:
+    """Write each bin's sums of gradients p - y and hessians p(1 - p), in float32 as LightGBM."""
+    for b in range(len(output)):
+        factor = math.exp(-output[b])
+        g, h = 0.0, 0.0
+        for i in range(starts[b], starts[b + 1]):
+            p = 1.0 / (1.0 + odds[i] * factor)
+            g += weight[i] * np.float64(np.float32(p - own[i]))
+            h += weight[i] * np.float64(np.float32(p * (1.0 - p)))
+        gradients[b], hessians[b] = g, h
+
+
+@njit(nogil=True, cache=True, fastmath=REASSOCIATE)
+def _log_of_product(values: Array) -> float:
+    """Return the sum of logarithms of values between 1e-9 and 1e9."""
+    total = 0.0
+    whole = len(values) // 32 * 32
+    for first in range(0, whole, 32):
+        product = 1.0
+        for value in values[first : first + 32]:
+            product *= value
+        total += math.log(product)
+    product = 1.0
+    for value in values[whole:]:
+        product *= value
+    return total + math.log(product)
+
+
+@njit(nogil=True, cache=True)
+def _loss(p: float) -> float:
+    return -math.log(p) if p > TINY else LOSS_OF_TINY
+
+
+@njit(nogil=True, cache=True, fastmath=REASSOCIATE)
+def logistic_loss(
+    odds: Array, scores: Array, own: Array, weight: Array, starts: Array, output: Array, near: bool
+) -> float:
+    """Return the weighted sum of -log p of each point's class.
+
+    Where scores are `near` 0 and weights 1: the sum of log(1 + e^-s), plus that of s over the negative class;
+    otherwise point by point, as LightGBM computes it.
+    """
+    total = 0.0
+    if not near:
+        for b in range(len(output)):
+            factor = math.exp(-output[b])
+            for i in range(starts[b], starts[b + 1]):
+                p = 1.0 / (1.0 + odds[i] * factor)
+                total += weight[i] * _loss(p if own[i] else 1.0 - p)
+        return total
+    terms = np.empty(len(odds))
+    for b in range(len(output)):
+        factor = math.exp(-output[b])
+        for i in range(starts[b], starts[b + 1]):
+            terms[i] = 1.0 + odds[i] * factor
+    for b in range(len(output)):
+        for i in range(starts[b], starts[b + 1]):
+            total += (1 - own[i]) * (scores[i] + output[b])
+    return total + _log_of_product(terms)
+
+
+@njit(nogil=True, cache=True)
+def auc(scores: Array, own: Array, weight: Array, starts: Array, output: Array) -> float:
+    """Return the area under the ROC curve of scores plus each bin's output; 1 where a class is absent."""
+    now = np.empty(len(scores))
+    for b in range(len(output)):
+        for i in range(starts[b], starts[b + 1]):
+            now[i] = scores[i] + output[b]
+    area, below, equal = 0.0, 0.0, np.zeros(2)
+    last, positives = np.nan, 0.0
+    for i in np.argsort(now, kind="mergesort"):
+        if now[i] != last:
+            last = now[i]
+            area += equal[1] * (below + 0.5 * equal[0])
+            below += equal[0]
+            equal[:] = 0.0
+        equal[own[i]] += weight[i]
+        positives += own[i] * weight[i]
+    area += equal[1] * (below + 0.5 * equal[0])
+    negatives = below + equal[0]
+    return area / (positives * negatives) if positives and negatives else 1.0
+
+
+@njit(nogil=True, cache=True)
+def boost_softmax(binned: Binned, scores: Array, odds: Array, classes: Array, constant: bool) -> float:
+    """Return the best multiclass logistic loss over the measured rows.
+
+    Parameters
+    ----------
+    scores, odds
+        float64, shape (classes, rows): starting scores, less each row's largest unless constant, and their
+        exponentials.
+    classes
+        int64, shape (rows,): class numbers.
+    constant
+        Whether the starting scores are the same for all rows.
+    """
+    bins, fitted, size = binned.bins, binned.fitted, binned.size
+    k, n = len(scores), len(bins) - fitted
+    counts, starts, rows, own, weight = points(bins[:fitted], classes[:fitted], size, k, constant)
+    _, held_starts, held_rows, held_own, held_weight = points(
+        bins[fitted:], classes[fitted:], size, k, constant
+    )
+    fit, held = np.ones((k, len(rows))), np.ones((k, len(held_rows)))
+    output, held_scores = np.zeros((k, size)), np.zeros(len(held_rows))
+    for c in range(k):
+        if constant:
+            output[c] = scores[c, 0]
+        else:
+            fit[c], held[c] = odds[c][rows], odds[c][fitted + held_rows]
+    if not constant:
+        for i in range(len(held_rows)):
+            held_scores[i] = scores[held_own[i], fitted + held_rows[i]]
+    shares = np.bincount(classes[:fitted], minlength=k)
+    gradients, hessians = np.empty((k, size)), np.empty((k, size))
+    best, since = np.inf, 0
+    for _ in range(TREES):
+        softmax_sums(fit, own, weight, starts, output, gradients, hessians)
+        more = False
+        for c in range(k):
+            if 0 < shares[c] < fitted:
+                more |= add_tree(gradients[c], hessians[c], counts, binned, output[c])
+        near = not constant and 2 * np.abs(output).max() - held_scores.min() <= DIGITS
+        loss = softmax_loss(held, held_scores, held_own, held_weight, held_starts, output, near) / n
+        since = 0 if loss < best else since + 1
+        best = min(best, loss)
+        if since >= PATIENCE or not more:
+            break
+    return best
+
+
+@njit(nogil=True, cache=True, fastmath=REASSOCIATE)
+def softmax_sums(
+    odds: Array, own: Array, weight: Array, starts: Array, output: Array, gradients: Array, hessians: Array
+) -> None:
+    """Write each class's and bin's sums of gradients p - y and hessians p(1 - p)K/(K - 1), in float32."""
+    k, size = output.shape
+    total = np.zeros(len(weight))
+    scale = k / (k - 1)
+    for b in range(size):
+        first, last, top = starts[b], starts[b + 1], output[:, b].max()
+        for c in range(k):
+            factor = math.exp(output[c, b] - top)
+            for i in range(first, last):
+                total[i] += odds[c, i] * factor
+        for c in range(k):
+            factor = math.exp(output[c, b] - top)
+            g, h = 0.0, 0.0
+            for i in range(first, last):
+                p = odds[c, i] * factor / total[i]
+                g += weight[i] * np.float64(np.float32(p - (own[i] == c)))
+                h += weight[i] * np.float64(np.float32(scale * p * (1.0 - p)))
+            gradients[c, b], hessians[c, b] = g, h
+
+
+@njit(nogil=True, cache=True, fastmath=REASSOCIATE)
+def softmax_loss(
+    odds: Array, scores: Array, own: Array, weight: Array, starts: Array, output: Array, near: bool
+) -> float:
+    """Return the weighted sum of -log p of each point's class: the log of all odds' sum, less its own score.
+
+    Parameters
+    ----------
+    scores
+        float64, shape (points,): starting score of the point's own class.
+    near
+        Whether scores are close to each other and weights 1, so that logarithms may be taken of products.
+    """
+    k, size = output.shape
+    terms = np.zeros(len(own))
+    total = 0.0
+    for b in range(size):
+        first, last, top = starts[b], starts[b + 1], output[:, b].max()
+        for c in range(k):
+            factor = math.exp(output[c, b] - top)
+            for i in range(first, last):
+                terms[i] += odds[c, i] * factor
+        for i in range(first, last):
+            score = scores[i] + (output[own[i], b] - top)
+            total += -score if near else weight[i] * _loss(math.exp(score) / terms[i])
+    return total + _log_of_product(terms) if near else total
+
+
+@njit(nogil=True, cache=True)
+def add_tree(gradients: Array, hessians: Array, counts: Array, binned: Binned, output: Array) -> bool:
+    """Grow a tree and add its leaves' outputs, times the learning rate, to `output`.
+
+    Parameters
+    ----------
+    gradients, hessians
+        float64 sums over each bin's rows, shape (bins,); those of the frequent bin are changed: LightGBM
+        infers them from a leaf's and the other bins', with what rounding leaves.
+    counts
+        int64 number of rows of each bin.
+    output
+        float64, shape (bins,): raw scores by bin; changed.
+
+    Returns
+    -------
+    bool
+        Whether there was a split.
+    """
+    if binned.categorical:
+        return _grow_categories(gradients, hessians, counts, binned.frequent, output)
+    return _grow(gradients, hessians, counts, binned.missing, binned.frequent, output)
+
+
+@njit(nogil=True, cache=True)
+def _grow(
+    gradients: Array, hessians: Array, counts: Array, missing: int, frequent: int, output: Array
+) -> bool:
+    size = len(gradients)
+    apart = missing >= 0 and size > 2
+    low, high, holds = np.zeros(LEAVES, np.int64), np.zeros(LEAVES, np.int64), np.zeros(LEAVES, np.bool_)
+    g, h, n = np.zeros(LEAVES), np.zeros(LEAVES), np.zeros(LEAVES, np.int64)
+    value, rest_g, rest_h = np.zeros(LEAVES), np.zeros(LEAVES), np.zeros(LEAVES)
+    gain, at, to_left = np.zeros(LEAVES), np.zeros(LEAVES, np.int64), np.zeros(LEAVES, np.bool_)
+    left_g, left_h = np.zeros(LEAVES), np.zeros(LEAVES)
+    high[0], holds[0] = size - 1 if apart else size, apart
+    g[0], h[0], n[0] = gradients.sum(), hessians.sum(), counts.sum()
+    rest_g[0], rest_h[0] = _rest(gradients, hessians, 0, size, -1, frequent, g[0], h[0])
+    leaves, new = 1, 0
+    while leaves < LEAVES:
+        for k in (new, leaves - 1):
+            gradients[frequent], hessians[frequent] = rest_g[k], rest_h[k]
+            gain[k], at[k], to_left[k], left_g[k], left_h[k] = _best_split(
+                gradients, hessians, low[k], high[k], missing if holds[k] else -1,
+                apart, frequent, g[k], h[k] + 2 * TINY, n[k],
+            )  # fmt: skip
+            if leaves == 1:
+                break
+        new = int(np.argmax(gain[:leaves]))
+        if gain[new] <= 0:
+            break
+        right, cut, whole_h = leaves, at[new] + 1, h[new] + 2 * TINY
+        value[new] = -left_g[new] / left_h[new] * LEARNING_RATE
+        value[right] = -(g[new] - left_g[new]) / (whole_h - left_h[new]) * LEARNING_RATE
+        rows = counts[low[new] : cut].sum() + (counts[missing] if holds[new] and to_left[new] else 0)
+        low[right], high[right], high[new] = cut, high[new], cut
+        g[right], h[right], n[right] = g[new] - left_g[new], whole_h - left_h[new] - TINY, n[new] - rows
+        g[new], h[new], n[new] = left_g[new], left_h[new] - TINY, rows
+        holds[right] = holds[new] and not to_left[new]
+        holds[new] = holds[new] and to_left[new]
+        small, large = (new, right) if n[new] < n[right] else (right, new)
+        whole_rest_g, whole_rest_h = rest_g[new], rest_h[new]
+        rest_g[small], rest_h[small] = _rest(
+            gradients, hessians, low[small], high[small], missing if holds[small] else -1,
+            frequent, g[small], h[small],
+        )  # fmt: skip
+        rest_g[large], rest_h[large] = whole_rest_g - rest_g[small], whole_rest_h - rest_h[small]
+        leaves += 1
+    if leaves == 1:
+        return False
+    for k in range(leaves):
+        for b in range(low[k], high[k]):
+            output[b] += value[k]
+        if holds[k]:
+            output[missing] += value[k]
+    return True
+
+
+@njit(nogil=True, cache=True)
+def _rest(
+    gradients: Array, hessians: Array, low: int, high: int, missing: int, frequent: int, g: float, h: float
+) -> tuple[float, float]:
+    """Return what a leaf's other bins leave of its sums for the frequent one."""
+    for b in range(low, high):
+        if b != frequent:
+            g -= gradients[b]
+            h -= hessians[b]
+    if missing >= 0 and missing != frequent:
+        g -= gradients[missing]
+        h -= hessians[missing]
+    return g, h
+
+
+@njit(nogil=True, cache=True)
+def _best_split(
+    gradients: Array,
+    hessians: Array,
+    low: int,
+    high: int,
+    missing: int,
+    both: bool,
+    frequent: int,
+    whole_g: float,
+    whole_h: float,
+    rows: int,
+) -> tuple[float, int, bool, float, float]:
+    """Return the best split of a leaf: its gain, the last bin on the left, the side of missing values.
+
+    And the sums of gradients and hessians on the left. Without a split the gain is -1. The first best wins,
+    scanned from the right with missing values on the left; then, where the feature has any, from the left
+    with missing values on the right. Row counts are estimated from hessians, so the two differ in any leaf.
+    """
+    shift = whole_g * whole_g / whole_h
+    per_hessian = rows / whole_h
+    best, at, to_left, best_g, best_h = shift, -1, True, 0.0, 0.0
+    other_g, other_h, other_n = 0.0, TINY, 0
+    if frequent >= high and not (both and frequent == len(gradients) - 1):
+        other_g += gradients[frequent]
+        other_h += hessians[frequent]
+    for b in range(high - 1, max(low - 1, 0) if missing >= 0 else low, -1):
+        other_g += gradients[b]
+        other_h += hessians[b]
+        other_n += int(hessians[b] * per_hessian + 0.5)
+        if other_n < MIN_DATA_IN_LEAF or other_h < MIN_HESSIAN:
+            continue
+        own_h = whole_h - other_h
+        if rows - other_n < MIN_DATA_IN_LEAF or own_h < MIN_HESSIAN:
+            break
+        own_g = whole_g - other_g
+        now = own_g * own_g / own_h + other_g * other_g / other_h
+        if now > best:
+            best, at, best_g, best_h = now, b - 1, own_g, own_h
+    gain = best - shift if at >= 0 else -1.0
+    if not both:
+        return gain, at, to_left, best_g, best_h
+    forward, own_g, own_h, own_n, first = shift, 0.0, TINY, 0, low
+    if frequent == 0:
+        own_g, own_h, own_n = whole_g, whole_h - TINY, rows
+        for b in range(max(low, 1), high + 1):
+            b = b if b < high else missing
+            if b >= 0:
+                own_g -= gradients[b]
+                own_h -= hessians[b]
+                own_n -= int(hessians[b] * per_hessian + 0.5)
+        first = max(low, 1) - 1
+    elif frequent < low:
+        own_g += gradients[frequent]
+        own_h += hessians[frequent]
+    for b in range(first, high):
+        if b > first or frequent:
+            own_g += gradients[b]
+            own_h += hessians[b]
+            own_n += int(hessians[b] * per_hessian + 0.5)
+        if own_n < MIN_DATA_IN_LEAF or own_h < MIN_HESSIAN:
+            continue
+        other_h = whole_h - own_h
+        if rows - own_n < MIN_DATA_IN_LEAF or other_h < MIN_HESSIAN:
+            break
+        other_g = whole_g - own_g
+        now = own_g * own_g / own_h + other_g * other_g / other_h
+        if now > forward and now > gain + shift:
+            forward, at, to_left, best_g, best_h = now, b, False, own_g, own_h
+    return (gain if to_left else forward - shift), at, to_left, best_g, best_h
+
+
+@njit(nogil=True, cache=True)
+def _grow_categories(gradients: Array, hessians: Array, counts: Array, frequent: int, output: Array) -> bool:
+    size = len(gradients)
+    items = np.arange(size)
+    low, high = np.zeros(LEAVES, np.int64), np.zeros(LEAVES, np.int64)
+    g, h, n = np.zeros(LEAVES), np.zeros(LEAVES), np.zeros(LEAVES, np.int64)
+    value, rest_g, rest_h = np.zeros(LEAVES), np.zeros(LEAVES), np.zeros(LEAVES)
+    gain, left_g, left_h = np.zeros(LEAVES), np.zeros(LEAVES), np.zeros(LEAVES)
+    to_left, smoothing = np.zeros(size, np.bool_), 0.0 if size <= ONE_HOT else CATEGORY_L2
+    high[0], g[0], h[0], n[0] = size, gradients.sum(), hessians.sum(), counts.sum()
+    rest_g[0], rest_h[0] = _rest_of(gradients, hessians, items, frequent, g[0], h[0])
+    leaves, new = 1, 0
+    while leaves < LEAVES:
+        for k in (new, leaves - 1):
+            gradients[frequent], hessians[frequent] = rest_g[k], rest_h[k]
+            inside = items[low[k] : high[k]]
+            to_left[inside] = False
+            gain[k], left_g[k], left_h[k] = _best_categories(
+                gradients, hessians, inside, g[k], h[k] + 2 * TINY, n[k], size <= ONE_HOT, to_left
+            )
+            if leaves == 1:
+                break
+        new = int(np.argmax(gain[:leaves]))
+        if gain[new] <= 0:
+            break
+        right, whole_h = leaves, h[new] + 2 * TINY
+        value[new] = -left_g[new] / (left_h[new] + smoothing) * LEARNING_RATE
+        value[right] = -(g[new] - left_g[new]) / (whole_h - left_h[new] + smoothing) * LEARNING_RATE
+        inside = items[low[new] : high[new]]
+        chosen = to_left[inside]
+        taken = inside[chosen]
+        rows, cut = counts[taken].sum(), low[new] + len(taken)
+        inside[:] = np.concatenate((taken, inside[~chosen]))
+        low[right], high[right], high[new] = cut, high[new], cut
+        g[right], h[right], n[right] = g[new] - left_g[new], whole_h - left_h[new] - TINY, n[new] - rows
+        g[new], h[new], n[new] = left_g[new], left_h[new] - TINY, rows
+        small, large = (new, right) if n[new] < n[right] else (right, new)
+        whole_rest_g, whole_rest_h = rest_g[new], rest_h[new]
+        rest_g[small], rest_h[small] = _rest_of(
+            gradients, hessians, items[low[small] : high[small]], frequent, g[small], h[small]
+        )
+        rest_g[large], rest_h[large] = whole_rest_g - rest_g[small], whole_rest_h - rest_h[small]
+        leaves += 1
+    for k in range(leaves if leaves > 1 else 0):
+        for b in items[low[k] : high[k]]:
+            output[b] += value[k]
+    return leaves > 1
+
+
+@njit(nogil=True, cache=True)
+def _rest_of(
+    gradients: Array, hessians: Array, inside: Array, frequent: int, g: float, h: float
+) -> tuple[float, float]:
+    """Return what a leaf's other categories leave of its sums for the frequent one."""
+    for b in inside:
+        if b != frequent:
+            g -= gradients[b]
+            h -= hessians[b]
+    return g, h
+
+
+@njit(nogil=True, cache=True)
+def _best_categories(
+    gradients: Array,
+    hessians: Array,
+    inside: Array,
+    whole_g: float,
+    whole_h: float,
+    rows: int,
+    one_hot: bool,
+    to_left: Array,
+) -> tuple[float, float, float]:
+    """Find a leaf's best split and mark the categories on its left; the first bin never is one.
+
+    Returns
+    -------
+    tuple
+        Its gain, -1 if there is none, and the sums of gradients and hessians on the left.
+    """
+    shift, per_hessian = whole_g * whole_g / whole_h, rows / whole_h
+    best, best_g, best_h = shift, 0.0, 0.0
+    if one_hot:
+        chosen = -1
+        for b in inside:
+            n = int(hessians[b] * per_hessian + 0.5)
+            other_h = whole_h - hessians[b] - TINY
+            if b == 0 or min(n, rows - n) < MIN_DATA_IN_LEAF or min(hessians[b], other_h) < MIN_HESSIAN:
+                continue
+            own_h, other_g = hessians[b] + TINY, whole_g - gradients[b]
+            now = other_g * other_g / other_h + gradients[b] * gradients[b] / own_h
+            if now > best:
+                best, best_g, best_h, chosen = now, gradients[b], own_h, b
+        if chosen >= 0:
+            to_left[chosen] = True
+        return (best - shift if chosen >= 0 else -1.0), best_g, best_h
+    used = inside[(inside > 0) & ((hessians[inside] * per_hessian + 0.5).astype(np.int64) >= CATEGORY_SMOOTH)]
+    ranked = used[np.argsort(gradients[used] / (hessians[used] + CATEGORY_SMOOTH), kind="mergesort")]
+    most, taken, forward = min(MAX_CATEGORIES, (len(used) + 1) // 2), 0, True
+    for direction in (True, False):
+        own_g, own_h, own_n, group = 0.0, TINY, 0, 0
+        for i in range(most):
+            b = ranked[i] if direction else ranked[len(ranked) - 1 - i]
+            n = int(hessians[b] * per_hessian + 0.5)
+            own_g += gradients[b]
+            own_h += hessians[b]
+            own_n += n
+            group += n
+            if own_n < MIN_DATA_IN_LEAF or own_h < MIN_HESSIAN:
+                continue
+            other_h = whole_h - own_h
+            if rows - own_n < MIN_DATA_PER_GROUP or other_h < MIN_HESSIAN:
+                break
+            if group < MIN_DATA_PER_GROUP:
+                continue
+            group = 0
+            other_g = whole_g - own_g
+            now = own_g * own_g / (own_h + CATEGORY_L2) + other_g * other_g / (other_h + CATEGORY_L2)
+            if now > best:
+                best, best_g, best_h, taken, forward = now, own_g, own_h, i + 1, direction
+    for i in range(taken):
+        to_left[ranked[i] if forward else ranked[len(ranked) - 1 - i]] = True
+    return (best - shift if taken else -1.0), best_g, best_h
