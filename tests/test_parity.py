@@ -14,7 +14,8 @@ import pytest
 from conftest import needs_data
 
 import scopefe
-from scopefe.score.featureboost import Block, LightGBM
+from scopefe.score.featureboost import Block
+from scopefe.score.kernels import Kernel
 from scopefe.score.openfe import OpenFE
 from scopefe.score.selection import Native
 
@@ -36,7 +37,7 @@ class Case:
         def step(name, total):
             yield lambda count: None
 
-        native = Native(LightGBM(), self.engine)
+        native = Native(Kernel(), self.engine)
         return native(self.universe, self.candidates, self.block, self.settings, 1, step)
 
     def package(self):

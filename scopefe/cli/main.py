@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import os
 import traceback
 from typing import Any
 
@@ -96,5 +97,9 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line.
+
+    LightGBM's threads spin while they wait for each other; where cores are shared, they should not for long.
+    """
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     cli.main(prog_name="scopefe")

@@ -187,7 +187,8 @@ def _extend(compiled: Compiled, spec: Spec) -> None:
     baseline = spec.baseline.model_dump(mode="json")
     graph.add("baseline", "lightgbm" if spec.baseline.boosting else "constant", ["kinds"], baseline)
     halving = {"data_blocks": selection.data_blocks, "min_candidates": selection.min_candidates,
-               "seed": spec.seed, "metric": selection.metric}  # fmt: skip
+               "seed": spec.seed, "metric": selection.metric,
+               "evaluator": selection.evaluator}  # fmt: skip
     graph.add("halving", selection.engine, ["pool", "baseline"], halving)
     graph.add("attribution", selection.attribution, ["halving", "baseline"])
     graph.add("selection", "keep", ["attribution"], {"keep": selection.keep})

@@ -27,6 +27,7 @@ from scopefe.score.attribution import Attribution
 from scopefe.score.baseline import BaselineScores, constant, out_of_fold
 from scopefe.score.engine import Engine
 from scopefe.score.featureboost import Block, Evaluator, Failure, LightGBM, score
+from scopefe.score.kernels import Kernel
 from scopefe.score.objective import Objective
 from scopefe.score.selection import Scored
 from scopefe.space.context import Sample
@@ -35,6 +36,7 @@ from scopefe.space.scope import Scope
 from scopefe.space.universe import Universe
 from scopefe.spec.models import Spec
 
+EVALUATORS: Mapping[str, Evaluator] = {"kernel": Kernel(), "lightgbm": LightGBM()}
 MATCHED = Callable[[str], Scope]
 
 
@@ -60,7 +62,7 @@ class Workbench:
 
     def __post_init__(self) -> None:
         self.engine: Engine = engine_of(self.spec.execution)
-        self.evaluator: Evaluator = LightGBM()
+        self.evaluator: Evaluator = EVALUATORS[self.spec.selection.evaluator]
         self.disk = self.store.disk(self.spec.execution.cache)
 
     @contextmanager
