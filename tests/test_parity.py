@@ -55,7 +55,7 @@ def case(dataset: str, *, candidates: int | None, rows: int | None, blocks: int 
     positions, fitted = drawn_rows(rng, len(data.rows.train), len(data.rows.selection), rows)
     target = data.scaled_target[positions]
     table, objective = data.development.take(positions), bench.objective(data)
-    scores = bench.baseline(table, target, objective, 5).scores
+    scores = bench.baseline(data, positions, 5).scores
     block = Block(table, fitted, target, scores, objective)
     ids = compiled.scope.ids() if candidates is None else drawn_candidates(rng, universe, candidates)
     return Case(universe, ids, block, spec.selection, bench.engine)

@@ -10,7 +10,14 @@ import numpy as np
 from scopefe.components import Array
 from scopefe.score.featureboost import Block, LightGBM
 from scopefe.score.kernels.binning import Binned, bin_categories, bin_rows, sampled_rows
-from scopefe.score.kernels.boosting import boost_logistic, boost_softmax, boost_squared
+from scopefe.score.kernels.boosting import (
+    auc,
+    binned_softmax_loss,
+    boost_logistic,
+    boost_softmax,
+    boost_squared,
+    starting_logistic_loss,
+)
 
 FAR = 700.0
 MAX_CODE = 65_000
@@ -70,16 +77,21 @@ def boosting_of(block: Block) -> Callable[[Binned], float]:
 
 
 def _prepare(block: Block) -> Callable[[Binned], float]:
-    scores, constant = block.scores, block.constant
+    scores, constant, n = block.scores, block.constant, block.fitted
     if block.objective.metric == "rmse":
         residuals = scores - block.labels
-        return lambda binned: float(boost_squared(binned, residuals))
+        start = float(np.sqrt(np.cumsum(np.square(residuals[n:]))[-1] / (len(residuals) - n)))
+        return lambda binned: float(boost_squared(binned, residuals, constant, start))
     classes = block.labels.astype(np.int64)
     if block.objective.metric == "multi_logloss":
+        held = np.ascontiguousarray(scores[n:].T)
+        start = float(binned_softmax_loss(held, np.arange(held.shape[1]), classes[n:]))
         scores = np.ascontiguousarray(scores.T - (0.0 if constant else scores.max(axis=1)))
         odds = np.exp(scores)
-        return lambda binned: float(boost_softmax(binned, scores, odds, classes, constant))
+        return lambda binned: float(boost_softmax(binned, scores, odds, classes, constant, start))
     odds = np.exp(-np.clip(scores, -FAR, FAR))
     if block.objective.metric == "auc":
-        return lambda binned: -float(boost_logistic(binned, scores, odds, classes, constant, True))
-    return lambda binned: float(boost_logistic(binned, scores, odds, classes, constant, False))
+        start = -float(auc(scores[n:], np.zeros(len(scores) - n, np.int64), classes[n:], np.zeros(1)))
+        return lambda binned: -float(boost_logistic(binned, scores, odds, classes, constant, True, start))
+    start = float(starting_logistic_loss(scores[n:], classes[n:]))
+    return lambda binned: float(boost_logistic(binned, scores, odds, classes, constant, False, start))

@@ -29,7 +29,7 @@ MAX_CATEGORIES = 32
 MIN_DATA_PER_GROUP = 100
 CATEGORY_L2 = CATEGORY_SMOOTH = 10.0
 LOSS_OF_TINY = -float(np.log(np.float32(1e-15)))
-FEW = 4096
+FEW = 65_536
 # beyond this raw score LightGBM's own 1 - p has lost digits, which only its own formula gives again
 DIGITS = 16.0
 # Of loops that may sum in any order none also stores: by where arrays lie in memory, it would sum otherwise.
@@ -37,56 +37,73 @@ REASSOCIATE = {"reassoc", "contract", "nsz", "arcp"}
 
 
 @njit(nogil=True, cache=True)
-def boost_squared(binned: Binned, residuals: Array) -> float:
+def boost_squared(binned: Binned, residuals: Array, constant: bool, start: float) -> float:
     """Return the best root mean squared error over the measured rows.
 
-    Rows are needed for one pass only: all else follows from each bin's count, sum and sum of squares. Where
-    rows are few, LightGBM's rounding of each row's gradient to float32 tells, and is followed.
+    Trees need the rows for one pass only: all else follows from each bin's count and sum. But LightGBM rounds
+    each row's gradient to float32, which tells where rows are few or targets tied; then rows are followed.
 
     Parameters
     ----------
     residuals
         float64, shape (rows,): starting score minus target.
+    constant
+        Whether the starting scores are the same for all rows.
+    start
+        The error of the starting scores.
     """
     bins, fitted, size = binned.bins, binned.fitted, binned.size
-    n = len(bins) - fitted
-    sums, counts = np.zeros(size), np.zeros(size, np.int64)
-    held, squares = np.zeros(size), np.zeros(size)
-    sizes = np.zeros(size)
-    for i in range(fitted):
-        sums[bins[i]] += residuals[i]
-        counts[bins[i]] += 1
-    for i in range(fitted, len(bins)):
-        r = residuals[i]
-        held[bins[i]] += r
-        squares[bins[i]] += r * r
-        sizes[bins[i]] += 1
+    counts, starts, rows, _, _ = points(bins[:fitted], np.zeros(fitted, np.int64), size, 1, False)
+    fit, sums, rounded = residuals[rows], np.zeros(size), constant or fitted <= FEW
+    for b in range(size):
+        sums[b] = fit[starts[b] : starts[b + 1]].sum()
     output, gradients, hessians = np.zeros(size), np.empty(size), np.empty(size)
-    best, since = np.inf, 0
-    for _ in range(TREES):
+    best, since = start, 0
+    for tree in range(TREES):
         hessians[:] = counts
-        if fitted <= FEW:
-            gradients[:] = 0.0
-            for i in range(fitted):
-                gradients[bins[i]] += np.float64(np.float32(residuals[i] + output[bins[i]]))
+        if rounded:
+            squared_sums(fit, starts, output, gradients)
         else:
-            for b in range(size):
-                gradients[b] = sums[b] + hessians[b] * output[b]
-        more = add_tree(gradients, hessians, counts, binned, output)
-        total = 0.0
-        for b in range(size):
-            total += squares[b] + output[b] * (2 * held[b] + sizes[b] * output[b])
-        loss = math.sqrt(total / n)
-        since = 0 if loss < best else since + 1
-        best = min(best, loss)
-        if since >= PATIENCE or not more:
+            gradients[:] = sums + hessians * output
+        if not add_tree(gradients, hessians, counts, binned, output):
+            break
+        loss = squared_loss(residuals[fitted:], bins[fitted:], output)
+        since = 0 if loss < best or tree == 0 else since + 1
+        best = loss if tree == 0 else min(best, loss)
+        if since >= PATIENCE:
             break
     return best
 
 
+@njit(nogil=True, cache=True, fastmath=REASSOCIATE)
+def squared_sums(residuals: Array, starts: Array, output: Array, gradients: Array) -> None:
+    """Write each bin's sum of gradients, in float32 as LightGBM."""
+    for b in range(len(output)):
+        g = 0.0
+        for i in range(starts[b], starts[b + 1]):
+            g += np.float64(np.float32(residuals[i] + output[b]))
+        gradients[b] = g
+
+
+@njit(nogil=True, cache=True, fastmath=REASSOCIATE)
+def squared_loss(residuals: Array, bins: Array, output: Array) -> float:
+    """Return the root mean squared error of residuals plus each bin's output."""
+    total = 0.0
+    for i in range(len(bins)):
+        r = residuals[i] + output[bins[i]]
+        total += r * r
+    return math.sqrt(total / len(bins))
+
+
 @njit(nogil=True, cache=True)
 def boost_logistic(
-    binned: Binned, scores: Array, odds: Array, positive: Array, constant: bool, ranking: bool
+    binned: Binned,
+    scores: Array,
+    odds: Array,
+    positive: Array,
+    constant: bool,
+    ranking: bool,
+    start: float,
 ) -> float:
     """Return the best logistic loss, or the negative of the best AUC, over the measured rows.
 
@@ -100,35 +117,36 @@ def boost_logistic(
         Whether the starting scores are the same for all rows.
     ranking
         Whether the metric is the AUC.
+    start
+        The loss of the starting scores.
     """
     bins, fitted, size = binned.bins, binned.fitted, binned.size
+    if not 0 < positive[:fitted].sum() < fitted:
+        return start
     counts, starts, rows, own, weight = points(bins[:fitted], positive[:fitted], size, 2, constant)
-    _, held_starts, held_rows, held_own, held_weight = points(
-        bins[fitted:], positive[fitted:], size, 2, constant
-    )
     if constant:
-        output, fit, held = np.full(size, scores[0]), np.ones(len(rows)), np.ones(len(held_rows))
-        held_scores = np.zeros(len(held_rows))
+        output, fit = np.full(size, scores[0]), np.ones(len(rows))
     else:
-        output, fit, held = np.zeros(size), odds[rows], odds[fitted + held_rows]
-        held_scores = scores[fitted + held_rows]
-    reach, n = np.abs(held_scores).max(), len(bins) - fitted
-    trains = 0 < positive[:fitted].sum() < fitted
-    gradients, hessians = np.empty(size), np.empty(size)
-    best, since = np.inf, 0
-    for _ in range(TREES):
-        more = False
-        if trains:
-            logistic_sums(fit, own, weight, starts, output, gradients, hessians)
-            more = add_tree(gradients, hessians, counts, binned, output)
+        output, fit = np.zeros(size), odds[rows]
+    held, held_bins, held_positive = odds[fitted:], bins[fitted:], positive[fitted:]
+    held_scores = np.zeros(len(held)) if constant else scores[fitted:]
+    reach, gradients, hessians = np.abs(held_scores).max(), np.empty(size), np.empty(size)
+    best, since = start, 0
+    for tree in range(TREES):
+        logistic_sums(fit, own, weight, starts, output, gradients, hessians)
+        if not add_tree(gradients, hessians, counts, binned, output):
+            break
         if ranking:
-            loss = -auc(held_scores, held_own, held_weight, held_starts, output)
+            loss = -auc(held_scores, held_bins, held_positive, output)
+        elif constant:
+            loss = binned_loss(-output, held_bins, held_positive)
+        elif reach + np.abs(output).max() <= DIGITS:
+            loss = logistic_loss(held, held_scores, held_bins, held_positive, output)
         else:
-            near = not constant and reach + np.abs(output).max() <= DIGITS
-            loss = logistic_loss(held, held_scores, held_own, held_weight, held_starts, output, near) / n
-        since = 0 if loss < best else since + 1
-        best = min(best, loss)
-        if since >= PATIENCE or not more:
+            loss = far_logistic_loss(held, held_bins, held_positive, output)
+        since = 0 if loss < best or tree == 0 else since + 1
+        best = loss if tree == 0 else min(best, loss)
+        if since >= PATIENCE:
             break
     return best
 
@@ -182,6 +200,17 @@ def logistic_sums(
 
 
 @njit(nogil=True, cache=True, fastmath=REASSOCIATE)
+def logistic_loss(odds: Array, scores: Array, bins: Array, positive: Array, output: Array) -> float:
+    """Return the mean of -log p of each row's class: log(1 + e^-s), plus s for the negative class."""
+    factors, terms, total = np.exp(-output), np.empty(len(bins)), 0.0
+    for i in range(len(bins)):
+        terms[i] = 1.0 + odds[i] * factors[bins[i]]
+    for i in range(len(bins)):
+        total += (1 - positive[i]) * (scores[i] + output[bins[i]])
+    return (total + _log_of_product(terms)) / len(bins)
+
+
+@njit(nogil=True, cache=True, fastmath=REASSOCIATE)
 def _log_of_product(values: Array) -> float:
     """Return the sum of logarithms of values between 1e-9 and 1e9."""
     total = 0.0
@@ -202,58 +231,58 @@ def _loss(p: float) -> float:
     return -math.log(p) if p > TINY else LOSS_OF_TINY
 
 
-@njit(nogil=True, cache=True, fastmath=REASSOCIATE)
-def logistic_loss(
-    odds: Array, scores: Array, own: Array, weight: Array, starts: Array, output: Array, near: bool
-) -> float:
-    """Return the weighted sum of -log p of each point's class.
-
-    Where scores are `near` 0 and weights 1: the sum of log(1 + e^-s), plus that of s over the negative class;
-    otherwise point by point, as LightGBM computes it.
-    """
-    total = 0.0
-    if not near:
-        for b in range(len(output)):
-            factor = math.exp(-output[b])
-            for i in range(starts[b], starts[b + 1]):
-                p = 1.0 / (1.0 + odds[i] * factor)
-                total += weight[i] * _loss(p if own[i] else 1.0 - p)
-        return total
-    terms = np.empty(len(odds))
-    for b in range(len(output)):
-        factor = math.exp(-output[b])
-        for i in range(starts[b], starts[b + 1]):
-            terms[i] = 1.0 + odds[i] * factor
-    for b in range(len(output)):
-        for i in range(starts[b], starts[b + 1]):
-            total += (1 - own[i]) * (scores[i] + output[b])
-    return total + _log_of_product(terms)
+@njit(nogil=True, cache=True)
+def far_logistic_loss(odds: Array, bins: Array, positive: Array, output: Array) -> float:
+    """Return the mean of -log p of each row's class, row by row as LightGBM computes it."""
+    factors, total = np.exp(-output), 0.0
+    for i in range(len(bins)):
+        p = 1.0 / (1.0 + odds[i] * factors[bins[i]])
+        total += _loss(p if positive[i] else 1.0 - p)
+    return total / len(bins)
 
 
 @njit(nogil=True, cache=True)
-def auc(scores: Array, own: Array, weight: Array, starts: Array, output: Array) -> float:
+def binned_loss(exponents: Array, bins: Array, positive: Array) -> float:
+    """Return the mean of -log p of each row's class, where p = 1/(1 + e^x) with x given by bin."""
+    losses, total = np.empty((len(exponents), 2)), 0.0
+    for b in range(len(exponents)):
+        p = 1.0 / (1.0 + math.exp(exponents[b]))
+        losses[b, 1], losses[b, 0] = _loss(p), _loss(1.0 - p)
+    for i in range(len(bins)):
+        total += losses[bins[i], positive[i]]
+    return total / len(bins)
+
+
+@njit(nogil=True, cache=True)
+def starting_logistic_loss(scores: Array, positive: Array) -> float:
+    """Return the mean of -log p of each row's class, as LightGBM sums it."""
+    return binned_loss(-scores, np.arange(len(scores)), positive)
+
+
+@njit(nogil=True, cache=True)
+def auc(scores: Array, bins: Array, positive: Array, output: Array) -> float:
     """Return the area under the ROC curve of scores plus each bin's output; 1 where a class is absent."""
     now = np.empty(len(scores))
-    for b in range(len(output)):
-        for i in range(starts[b], starts[b + 1]):
-            now[i] = scores[i] + output[b]
-    area, below, equal = 0.0, 0.0, np.zeros(2)
-    last, positives = np.nan, 0.0
+    for i in range(len(bins)):
+        now[i] = scores[i] + output[bins[i]]
+    area, below, equal, last = 0.0, 0.0, np.zeros(2), np.nan
     for i in np.argsort(now, kind="mergesort"):
         if now[i] != last:
             last = now[i]
             area += equal[1] * (below + 0.5 * equal[0])
             below += equal[0]
             equal[:] = 0.0
-        equal[own[i]] += weight[i]
-        positives += own[i] * weight[i]
+        equal[positive[i]] += 1
     area += equal[1] * (below + 0.5 * equal[0])
     negatives = below + equal[0]
+    positives = len(scores) - negatives
     return area / (positives * negatives) if positives and negatives else 1.0
 
 
 @njit(nogil=True, cache=True)
-def boost_softmax(binned: Binned, scores: Array, odds: Array, classes: Array, constant: bool) -> float:
+def boost_softmax(
+    binned: Binned, scores: Array, odds: Array, classes: Array, constant: bool, start: float
+) -> float:
     """Return the best multiclass logistic loss over the measured rows.
 
     Parameters
@@ -265,37 +294,40 @@ def boost_softmax(binned: Binned, scores: Array, odds: Array, classes: Array, co
         int64, shape (rows,): class numbers.
     constant
         Whether the starting scores are the same for all rows.
+    start
+        The loss of the starting scores.
     """
-    bins, fitted, size = binned.bins, binned.fitted, binned.size
-    k, n = len(scores), len(bins) - fitted
+    bins, fitted, size, k = binned.bins, binned.fitted, binned.size, len(scores)
     counts, starts, rows, own, weight = points(bins[:fitted], classes[:fitted], size, k, constant)
-    _, held_starts, held_rows, held_own, held_weight = points(
-        bins[fitted:], classes[fitted:], size, k, constant
-    )
-    fit, held = np.ones((k, len(rows))), np.ones((k, len(held_rows)))
-    output, held_scores = np.zeros((k, size)), np.zeros(len(held_rows))
+    fit, output = np.ones((k, len(rows))), np.zeros((k, size))
     for c in range(k):
         if constant:
             output[c] = scores[c, 0]
         else:
-            fit[c], held[c] = odds[c][rows], odds[c][fitted + held_rows]
-    if not constant:
-        for i in range(len(held_rows)):
-            held_scores[i] = scores[held_own[i], fitted + held_rows[i]]
-    shares = np.bincount(classes[:fitted], minlength=k)
+            fit[c] = odds[c][rows]
+    held, held_bins, held_classes = odds[:, fitted:], bins[fitted:], classes[fitted:]
+    held_scores = np.zeros(len(held_bins))
+    for i in range(len(held_bins) if not constant else 0):
+        held_scores[i] = scores[held_classes[i], fitted + i]
+    shares, lowest = np.bincount(classes[:fitted], minlength=k), held_scores.min()
     gradients, hessians = np.empty((k, size)), np.empty((k, size))
-    best, since = np.inf, 0
-    for _ in range(TREES):
+    best, since = start, 0
+    for tree in range(TREES):
         softmax_sums(fit, own, weight, starts, output, gradients, hessians)
         more = False
         for c in range(k):
             if 0 < shares[c] < fitted:
                 more |= add_tree(gradients[c], hessians[c], counts, binned, output[c])
-        near = not constant and 2 * np.abs(output).max() - held_scores.min() <= DIGITS
-        loss = softmax_loss(held, held_scores, held_own, held_weight, held_starts, output, near) / n
-        since = 0 if loss < best else since + 1
-        best = min(best, loss)
-        if since >= PATIENCE or not more:
+        if not more:
+            break
+        if constant:
+            loss = binned_softmax_loss(output, held_bins, held_classes)
+        else:
+            near = 2 * np.abs(output).max() - lowest <= DIGITS
+            loss = softmax_loss(held, held_scores, held_bins, held_classes, output, near)
+        since = 0 if loss < best or tree == 0 else since + 1
+        best = loss if tree == 0 else min(best, loss)
+        if since >= PATIENCE:
             break
     return best
 
@@ -325,31 +357,47 @@ def softmax_sums(
 
 
 @njit(nogil=True, cache=True, fastmath=REASSOCIATE)
-def softmax_loss(
-    odds: Array, scores: Array, own: Array, weight: Array, starts: Array, output: Array, near: bool
-) -> float:
-    """Return the weighted sum of -log p of each point's class: the log of all odds' sum, less its own score.
+def softmax_loss(odds: Array, scores: Array, bins: Array, classes: Array, output: Array, near: bool) -> float:
+    """Return the mean of -log p of each row's class: the log of all odds' sum, less its own score.
 
     Parameters
     ----------
     scores
-        float64, shape (points,): starting score of the point's own class.
+        float64, shape (rows,): starting score of the row's own class.
     near
-        Whether scores are close to each other and weights 1, so that logarithms may be taken of products.
+        Whether scores are close to each other, so that logarithms may be taken of products.
     """
     k, size = output.shape
-    terms = np.zeros(len(own))
-    total = 0.0
+    shifted = np.empty((k, size))
     for b in range(size):
-        first, last, top = starts[b], starts[b + 1], output[:, b].max()
+        shifted[:, b] = output[:, b] - output[:, b].max()
+    factors, terms, total = np.exp(shifted), np.zeros(len(bins)), 0.0
+    for c in range(k):
+        for i in range(len(bins)):
+            terms[i] += odds[c, i] * factors[c, bins[i]]
+    if near:
+        for i in range(len(bins)):
+            total -= scores[i] + shifted[classes[i], bins[i]]
+        return (total + _log_of_product(terms)) / len(bins)
+    for i in range(len(bins)):
+        total += _loss(math.exp(scores[i] + shifted[classes[i], bins[i]]) / terms[i])
+    return total / len(bins)
+
+
+@njit(nogil=True, cache=True)
+def binned_softmax_loss(scores: Array, bins: Array, classes: Array) -> float:
+    """Return the mean of -log p of each row's class, as LightGBM sums it, from scores by class and bin."""
+    k, size = scores.shape
+    losses, total = np.empty((k, size)), 0.0
+    for b in range(size):
+        top, whole = scores[:, b].max(), 0.0
         for c in range(k):
-            factor = math.exp(output[c, b] - top)
-            for i in range(first, last):
-                terms[i] += odds[c, i] * factor
-        for i in range(first, last):
-            score = scores[i] + (output[own[i], b] - top)
-            total += -score if near else weight[i] * _loss(math.exp(score) / terms[i])
-    return total + _log_of_product(terms) if near else total
+            whole += math.exp(scores[c, b] - top)
+        for c in range(k):
+            losses[c, b] = _loss(math.exp(scores[c, b] - top) / whole)
+    for i in range(len(bins)):
+        total += losses[classes[i], bins[i]]
+    return total / len(bins)
 
 
 @njit(nogil=True, cache=True)
