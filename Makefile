@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint bench clean
+.PHONY: help demo test test-slow lint bench bench-full clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -32,8 +32,12 @@ lint: $(STAMP) ## ruff, mypy strict, import layers
 	cd build/lint && ../../$(BIN)/mypy --config-file ../../pyproject.toml --package scopefe
 	cd build/lint && ../../$(BIN)/lint-imports --config ../../pyproject.toml
 
-bench: $(STAMP) ## measure against the openfe package, side by side
-	$(BIN)/python -m benchmarks
+bench: $(STAMP) ## measure against the openfe package, side by side (minutes)
+	$(BIN)/python -m benchmarks --output runs/bench
+
+bench-full: $(STAMP) ## the same on large tables (hours), and the page docs/performance.md made of it
+	$(BIN)/python -m benchmarks --full
+	$(BIN)/python -m benchmarks --report
 
 clean: ## remove what was built
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,1 +1,1 @@
-"""Measurements against the openfe package."""
+"""Measurements of scopefe against the openfe package, plain code, and itself: ``python -m benchmarks``."""

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 from pathlib import Path
 from typing import Any
 
 import scopefe
-from benchmarks.__main__ import processor
+from benchmarks.harness import Machine
 from scopefe.report.build import versions
 from scopefe.run.executing import execute
 
@@ -42,7 +40,7 @@ def main() -> None:
     options = parser.parse_args()
     figures = {
         "dataset": options.dataset,
-        "machine": {"system": platform.platform(), "cores": os.cpu_count(), "processor": processor()},
+        "machine": Machine.this().model_dump(),
         "versions": versions(),
         "variants": {variant: measured(options.dataset, variant) for variant in VARIANTS}
         | {
