@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scopefe.data.table import Table
 from scopefe.score.featureboost import Block, LightGBM
 from scopefe.score.kernels import Kernel, best_metric
-from scopefe.score.kernels.binning import bin_rows, sampled_rows
+from scopefe.score.kernels.binning import ascending, bin_rows, sampled_rows
 from scopefe.score.kernels.boosting import FEW
 from scopefe.score.objective import Objective
 
@@ -133,6 +133,12 @@ def test_far_scores_are_cut_off_as_in_lightgbm():
         assert differs(rows, column("continuous", rng, rows.target)) <= TOLERANCE, metric
 
 
+@given(st.lists(st.floats(allow_subnormal=True), max_size=300))
+def test_values_are_sorted(values):
+    values = np.array(values, dtype=np.float64)
+    assert np.array_equal(ascending(values), np.sort(values[~np.isnan(values)]))
+
+
 def test_a_zero_bin_that_only_measured_rows_fill_is_left_to_lightgbm():
     rng = np.random.default_rng(0)
     rows = block("rmse", rng, 1000, 200)
@@ -190,7 +196,7 @@ def test_categories_beyond_count_are_left_to_lightgbm():
 def test_bins_are_in_the_order_of_the_values(values, fitted):
     values = np.array(values, dtype=np.float64)
     fitted = min(fitted, len(values))
-    binned = bin_rows(values, fitted, np.sort(values[:fitted]))
+    binned = bin_rows(values, fitted, values[:fitted])
     present = ~np.isnan(values)
     order = np.argsort(values[present], kind="stable")
     bins = binned.bins[present][order].astype(int)

@@ -59,8 +59,7 @@ def best_metric(block: Block, values: Array, *, categorical: bool = False) -> fl
             codes, block.fitted, codes[: block.fitted] if sample is None else codes[sample]
         )
     else:
-        ordered = np.sort(values[: block.fitted] if sample is None else values[sample])
-        binned = bin_rows(values, block.fitted, ordered)
+        binned = bin_rows(values, block.fitted, values[: block.fitted] if sample is None else values[sample])
     if not binned.size:
         return None
     return boosting_of(block)(binned)

@@ -17,6 +17,8 @@ ZERO = float(np.float32(1e-35))
 SPARSE = 0.7
 SAMPLE = 200_000
 PADDED = 256
+DIGIT, DIGITS = 11, 6
+SIGN = np.uint64(1 << 63)
 
 
 class Binned(NamedTuple):
@@ -76,6 +78,38 @@ def _draw(rows: int, size: int) -> Array:
         chosen = np.int64(state & np.uint32(0x7FFFFFFF)) % (row + 1)
         taken[row if taken[chosen] else chosen] = True
     return np.flatnonzero(taken)
+
+
+@njit(nogil=True, cache=True)
+def ascending(values: Array) -> Array:
+    """Return the float64 values that are not missing in ascending order (radix sort of their bits)."""
+    keys, n = np.empty(len(values), np.uint64), 0
+    floats = keys.view(np.float64)
+    counts, mask = np.zeros((DIGITS, 1 << DIGIT), np.int64), np.uint64((1 << DIGIT) - 1)
+    for value in values:
+        if value == value:
+            floats[n] = value
+            key = ~keys[n] if keys[n] & SIGN else keys[n] | SIGN
+            keys[n] = key
+            n += 1
+            for digit in range(DIGITS):
+                counts[digit, (key >> np.uint64(digit * DIGIT)) & mask] += 1
+    keys, other = keys[:n], np.empty(n, np.uint64)
+    for digit in range(DIGITS):
+        shift, places = np.uint64(digit * DIGIT), counts[digit]
+        if n == 0 or places[(keys[0] >> shift) & mask] == n:
+            continue
+        first = 0
+        for d in range(len(places)):
+            first, places[d] = first + places[d], first
+        for key in keys:
+            place = (key >> shift) & mask
+            other[places[place]] = key
+            places[place] += 1
+        keys, other = other, keys
+    for i in range(n):
+        keys[i] = keys[i] ^ SIGN if keys[i] & SIGN else ~keys[i]
+    return keys.view(np.float64)
 
 
 @njit(nogil=True, cache=True)
@@ -143,7 +177,8 @@ def _distinct(ordered: Array) -> tuple[Array, Array]:
     n = 0
     for value in ordered:
         x = 0.0 if abs(value) <= ZERO else value
-        if n and _same(distinct[n - 1], x):
+        last = distinct[n - 1] if n else -np.inf
+        if n and not x - last > abs(last) * 4e-16 and _same(last, x):  # infinities differ by NaN
             distinct[n - 1] = x
             counts[n - 1] += 1
         else:
@@ -196,7 +231,7 @@ def _place(values: Array, bounds: Array, missing: int, bins: Array) -> None:
 
 
 @njit(nogil=True, cache=True)
-def bin_rows(values: Array, fitted: int, ordered: Array) -> Binned:
+def bin_rows(values: Array, fitted: int, sample: Array) -> Binned:
     """Bin a feature's rows.
 
     Parameters
@@ -205,15 +240,12 @@ def bin_rows(values: Array, fitted: int, ordered: Array) -> Binned:
         float64, shape (rows,).
     fitted
         Number of rows, from the front, that models are fitted on.
-    ordered
-        The fitted values that bins are made from, in ascending order, missing last.
-
+    sample
+        The fitted values that bins are made from.
     """
-    present = len(ordered)
-    while present and ordered[present - 1] != ordered[present - 1]:
-        present -= 1
-    absent = len(ordered) - present
-    distinct, counts = _distinct(ordered[:present])
+    ordered = ascending(sample)
+    absent = len(sample) - len(ordered)
+    distinct, counts = _distinct(ordered)
     if not len(distinct):
         distinct, counts = np.zeros(1), np.zeros(1, np.int64)
     bounds = _bounds(distinct, counts, MAX_BINS - 1 if absent else MAX_BINS)
@@ -228,12 +260,12 @@ def bin_rows(values: Array, fitted: int, ordered: Array) -> Binned:
         sizes[place] += counts[i]
     if absent:
         sizes[size - 1] = absent
-    if size < 2 or _useless(sizes, len(ordered), fitted):
+    if size < 2 or _useless(sizes, len(sample), fitted):
         return Binned(bins, fitted, 1, -1, 0, False)
     zero = int(np.searchsorted(bounds, 0.0))
     _place(values, bounds, ordinary if absent else zero, bins)
     most = int(np.argmax(sizes))
-    if sizes[most] / len(ordered) < SPARSE:
+    if sizes[most] / len(sample) < SPARSE:
         most = zero
         if 0 < zero < ordinary - 1 and sizes[zero] == 0 and (bins[fitted:] == zero).any():
             size = 0
