@@ -6,6 +6,7 @@ Real tables come from the folder that SCOPEFE_DATA names; where one is not there
 from __future__ import annotations
 
 import argparse
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -48,23 +49,38 @@ def main() -> None:
     settings = Settings("full" if options.full else "quick", options.repeats, options.output, options.again)
     warm_up()
     results = [measure(name, settings) for name in options.entries or ENTRIES]
-    off = [c for r in results for c in r.comparisons if (c.difference or 0.0) > AGREEMENT]
-    if off:
-        parser.exit(1, f"{len(off)} results differ by more than {AGREEMENT}, first {off[0].name}\n")
+    problems = [f"{r.entry}: {r.failure}" for r in results if r.failure]
+    problems += [
+        f"{r.entry}: {c.name}, {c.group}: results differ by {c.difference:.0e}"
+        for r in results
+        for c in r.comparisons
+        if (c.difference or 0.0) > AGREEMENT
+    ]
+    if problems:
+        parser.exit(1, "\n".join(problems) + "\n")
 
 
 def measure(name: str, settings: Settings) -> Results:
-    """Measure an entry, show every comparison as it is made, and keep them."""
-    comparisons: list[Comparison] = []
-    for comparison in ENTRIES[name](settings):
-        if not comparisons or comparison.group != comparisons[-1].group:
-            print(f"\n{name}: {comparison.group}", flush=True)
-        what, against, theirs, ours, ratio = comparison.cells()
-        print(f"  {what}: {ours} against {theirs} ({against}): {ratio}", flush=True)
-        comparisons.append(comparison)
-    results = Results.now(entry=name, scale=settings.scale, comparisons=comparisons)
-    results.write(settings.folder / f"{name}.json")
+    """Measure an entry, show every comparison as it is made, and keep them; a failure ends no other."""
+    results = Results.now(entry=name, scale=settings.scale, comparisons=[])
+    try:
+        for comparison in ENTRIES[name](settings):
+            show(name, comparison, new=comparison.group not in {c.group for c in results.comparisons})
+            results.comparisons.append(comparison)
+    except Exception as error:
+        traceback.print_exc()
+        results.failure = f"{type(error).__name__}: {error}"
+    if results.comparisons:
+        results.write(settings.folder / f"{name}.json")
     return results
+
+
+def show(entry: str, comparison: Comparison, *, new: bool) -> None:
+    """Print a comparison, under its group where that is new."""
+    if new:
+        print(f"\n{entry}: {comparison.group}", flush=True)
+    what, against, theirs, ours, ratio = comparison.cells()
+    print(f"  {what}: {ours} against {theirs} ({against}): {ratio}", flush=True)
 
 
 if __name__ == "__main__":

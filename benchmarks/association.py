@@ -30,13 +30,12 @@ def association(settings: Settings) -> Iterator[Comparison]:
     """Compare on complete columns, on columns with gaps, and in memory."""
     rows, columns = SIZES[settings.scale]
     group = f"{columns} columns, {rows:,} rows"
-    yield _against_loop(
-        group, "complete", "scipy, pair by pair", pearson, columns_of(rows, columns), settings
-    )
+    complete = columns_of(rows, columns)
+    yield _against_loop(group, "complete", "scipy, pair by pair", pearson, complete, settings)
     gaps = columns_of(rows, columns, missing=MISSING)
     yield _against_loop(group, "with missing values", "pandas, pair by pair", pandas_corr, gaps, settings)
     if memory.available():
-        used = memory.memory_of(columns_of, matrix_of, rows, columns)
+        used = memory.memory_of(matrix_of, complete)
         yield Comparison(
             group=group,
             name="peak memory beyond the data",

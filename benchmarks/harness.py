@@ -153,11 +153,12 @@ class Kept(BaseModel):
 
 
 class Results(Kept):
-    """What an entry measured."""
+    """What an entry measured, and what ended it early, if anything did."""
 
     entry: str
     scale: Scale
     comparisons: list[Comparison]
+    failure: str = ""
 
 
 def processor() -> str:

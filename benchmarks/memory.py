@@ -8,8 +8,9 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
+T = TypeVar("T")
 PROCESS = Path("/proc/self")
 
 
@@ -26,24 +27,15 @@ def available() -> bool:
     return (PROCESS / "status").is_file()
 
 
-def memory_of(prepare: Callable[..., Any], work: Callable[[Any], object], *arguments: Any) -> Memory:
-    """Carry out ``work(prepare(*arguments))`` in a new process and return what it used.
-
-    Parameters
-    ----------
-    prepare, work
-        Functions of a module, not closures.
-    """
+def memory_of(work: Callable[[T], object], data: T) -> Memory:
+    """Carry out a function of a module on some data in a new process, and return what it used."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        return pool.submit(_observed, prepare, work, arguments).result()
+        return pool.submit(_observed, work, data).result()
 
 
-def _observed(
-    prepare: Callable[..., Any], work: Callable[[Any], object], arguments: tuple[Any, ...]
-) -> Memory:
-    data = prepare(*arguments)
+def _observed(work: Callable[[T], object], data: T) -> Memory:
     with contextlib.suppress(OSError):
-        (PROCESS / "clear_refs").write_text("5")  # the peak of the preparation is forgotten
+        (PROCESS / "clear_refs").write_text("5")  # what receiving the data took is forgotten
     before = _status("VmRSS")
     work(data)
     return Memory(before, _status("VmHWM"))

@@ -46,6 +46,8 @@ def section(entry: Entry, results: Results) -> Iterator[str]:
     differences = [c.difference for c in results.comparisons if c.difference is not None]
     if differences:
         yield f"The results of both sides differ by {max(differences):.0e} at most."
+    if results.failure:
+        yield f"It ended early: {results.failure}"
     yield from ["", row(HEADER), "|---|---|--:|--:|--:|"]
     for group, members in groupby(results.comparisons, lambda c: c.group):
         yield row([f"**{group}**", "", "", "", ""])

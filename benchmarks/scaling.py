@@ -97,14 +97,14 @@ def pools_of(data: Data, counts: Sequence[int], folder: Path) -> dict[int, Path]
 
 def peak_memory(rows: int, columns: int) -> Comparison:
     """Compare the peak of a process that executes scope-fe on a frame with the size of the frame."""
-    used = memory.memory_of(wide_table, _execute, rows, columns)
-    frame = wide_table(rows, columns).frame
-    assert frame is not None
+    data = wide_table(rows, columns)
+    assert data.frame is not None
+    used = memory.memory_of(_execute, data)
     return Comparison(
         group=f"peak memory, {rows:,} rows × {columns} columns",
         name="whole process, scope-fe",
         against="size of the data",
-        peer=[float(frame.memory_usage(deep=True).sum())],
+        peer=[float(data.frame.memory_usage(deep=True).sum())],
         scopefe=[float(used.peak)],
         unit="bytes",
         reading="cost",

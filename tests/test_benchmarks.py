@@ -31,11 +31,22 @@ def test_an_entry_measures_both_sides_and_keeps_what_it_found(name, tmp_path):
     found = measure(name, Settings("tiny", 1, tmp_path))
     assert Results.read(tmp_path / f"{name}.json") == found
     assert [p.name for p in tmp_path.iterdir()] == [f"{name}.json"]
-    assert found.comparisons
+    assert found.comparisons and not found.failure
     for c in found.comparisons:
         assert len(c.peer) == len(c.scopefe) > 0
         assert all(math.isfinite(v) and v > 0 for v in [*c.peer, *c.scopefe])
         assert (c.difference or 0) <= AGREEMENT
+
+
+def test_what_was_measured_before_a_failure_is_kept(tmp_path, monkeypatch):
+    def entry(settings):
+        yield comparison()
+        raise ValueError("no more")
+
+    monkeypatch.setitem(ENTRIES, "run", entry)
+    found = measure("run", Settings("tiny", 1, tmp_path))
+    assert Results.read(tmp_path / "run.json") == found
+    assert (len(found.comparisons), found.failure) == (1, "ValueError: no more")
 
 
 def test_a_long_run_of_the_package_is_made_once_per_machine_and_pool(tmp_path, monkeypatch):
