@@ -32,8 +32,9 @@ LOSS_OF_TINY = -float(np.log(np.float32(1e-15)))
 FEW = 65_536
 # beyond this raw score LightGBM's own 1 - p has lost digits, which only its own formula gives again
 DIGITS = 16.0
-# Of loops that may sum in any order none also stores: by where arrays lie in memory, it would sum otherwise.
-REASSOCIATE = {"reassoc", "contract", "nsz", "arcp"}
+# Loops that may sum in any order store nothing, and others compute as written: compiled code may choose
+# between versions of a loop by where arrays lie in memory, and all have to give the same.
+REASSOCIATE = {"reassoc", "nsz"}
 
 
 @njit(nogil=True, cache=True)
