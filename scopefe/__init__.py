@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from scopefe.data.table import Table
     from scopefe.recipe.recipe import Recipe
     from scopefe.registry import operator, operator_gate, pair_gate
-    from scopefe.run.api import Compiled, Run, Store, compile, execute
+    from scopefe.run.api import Compiled, Estimate, Run, Store, compile, estimate, execute
     from scopefe.space.context import GateContext, Sample
     from scopefe.space.pairs import PairSet
     from scopefe.space.scope import Scope
@@ -39,6 +39,7 @@ _LAZY = {
     "ANY": "scopefe.components",
     "CAT": "scopefe.components",
     "Compiled": "scopefe.run.api",
+    "Estimate": "scopefe.run.api",
     "GateContext": "scopefe.space.context",
     "Keys": "scopefe.components",
     "NUM": "scopefe.components",
@@ -54,6 +55,7 @@ _LAZY = {
     "Store": "scopefe.run.api",
     "Table": "scopefe.data.table",
     "compile": "scopefe.run.api",
+    "estimate": "scopefe.run.api",
     "execute": "scopefe.run.api",
     "load_spec": "scopefe.spec.loader",
     "operator": "scopefe.registry",
@@ -68,6 +70,7 @@ __all__ = [
     "Compiled",
     "ComponentError",
     "DataError",
+    "Estimate",
     "GateContext",
     "Keys",
     "Ordered",
@@ -88,6 +91,7 @@ __all__ = [
     "UnknownNameError",
     "__version__",
     "compile",
+    "estimate",
     "execute",
     "load_spec",
     "operator",

@@ -35,7 +35,7 @@ LINKED = [*PAGES, ROOT / "CHANGELOG.md", *sorted(ROOT / "docs" / name for name i
 SPECS, RUNS = (ROOT / "docs" / name for name in ("specs.md", "runs.md"))
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-STEPS = "data|pairs|operators|pool|baseline|halving|attribution|openfe|recipe|evaluation"
+STEPS = "data|pairs|operators|pool|estimate|baseline|halving|attribution|openfe|recipe|evaluation"
 PROGRESS = re.compile(rf"^\S+: ({STEPS})\b.*")
 ANYTHING = "…"
 
@@ -68,7 +68,7 @@ def plain(text: str) -> Any:
 
 
 def lines(text: str) -> list[str]:
-    shown = (" ".join(line.split()) for line in text.splitlines())
+    shown = (re.sub(r"≈ [\d.]+ \w+", "≈", " ".join(line.split())) for line in text.splitlines())
     return [line for line in shown if line and not PROGRESS.match(line)]
 
 

@@ -15,6 +15,7 @@ from rich.table import Table
 from scopefe.cli.options import as_json, verbosity
 from scopefe.cli.output import Settings, pass_settings, print_json, print_table
 from scopefe.run.disk import Disk, Entry, cache_folder
+from scopefe.sizes import size_text
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 SHOWN = 12
@@ -59,15 +60,6 @@ def totals(entries: Sequence[Entry]) -> list[dict[str, Any]]:
 
     sorts = sorted({e.what for e in entries})
     return [*(total(s, [e for e in entries if e.what == s]) for s in sorts), total("all", entries)]
-
-
-def size_text(size: float) -> str:
-    """Return bytes for people."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
 
 
 def age_text(seconds: float) -> str:

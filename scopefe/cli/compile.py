@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,18 +26,21 @@ from scopefe.cli.output import Settings, pass_settings, print_json, print_table,
 from scopefe.cli.progress import showing_progress
 from scopefe.report.model import Count, SpaceFacts
 from scopefe.run.compiling import Compiled, compile
+from scopefe.run.estimating import Estimate, estimate
 from scopefe.run.progress import Listener, silent
 from scopefe.run.store import Store
+from scopefe.sizes import size_text
 
 INPUTS = {1: "one input", 2: "two inputs"}
 
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """A compiled spec with its counts."""
+    """A compiled spec with its counts, and what it will cost if that is asked for and can be told."""
 
     compiled: Compiled
     space: SpaceFacts
+    estimate: Estimate | None = None
 
     @property
     def bounds(self) -> bool:
@@ -46,7 +49,11 @@ class Counted:
 
 
 def compile_all(
-    given: Given, *overrides: str, static: bool = False, listener: Listener = silent
+    given: Given,
+    *overrides: str,
+    static: bool = False,
+    estimates: bool = False,
+    listener: Listener = silent,
 ) -> list[Counted]:
     """Compile specs, sharing what they have in common.
 
@@ -54,6 +61,8 @@ def compile_all(
     ----------
     overrides
         Laid over every spec last.
+    estimates
+        Whether to estimate what they will cost.
 
     Raises
     ------
@@ -64,7 +73,7 @@ def compile_all(
     compiled = [
         compile(spec, static=static, store=store, listener=listener) for spec in given.load(*overrides)
     ]
-    return [Counted(one, one.space) for one in compiled]
+    return [Counted(one, one.space, estimate(one) if estimates else None) for one in compiled]
 
 
 def facts(counted: Counted, *, static: bool) -> dict[str, Any]:
@@ -81,6 +90,10 @@ def facts(counted: Counted, *, static: bool) -> dict[str, Any]:
         result["clusters"] = [len(c.features) for c in space.clusters]
     if static:
         result["bounded"] = counted.compiled.bounded
+    cost = counted.estimate
+    if cost is not None:
+        steps = {name: asdict(step) for name, step in cost.steps.items()}
+        result["estimate"] = {"seconds": cost.seconds, "peak_bytes": cost.peak_bytes, "steps": steps}
     return result
 
 
@@ -104,7 +117,33 @@ def comparison(counted: Sequence[Counted]) -> list[tuple[str, list[str]]]:
     rows.append(("pool by signature, raw", []))
     signatures = list(dict.fromkeys(s for counts in by_signature for s in counts))
     rows += [(f"  {s}", _cells(counted, by_signature, s)) for s in signatures]
-    return rows
+    return rows + costs([c.estimate for c in counted])
+
+
+def costs(estimates: Sequence[Estimate | None]) -> list[tuple[str, list[str]]]:
+    """Return the rows of the comparison that say what executing will cost, if any spec has an estimate."""
+    steps = list(dict.fromkeys(step for e in estimates if e is not None for step in e.steps))
+    if not steps:
+        return []
+
+    def told(text: Callable[[Estimate], str]) -> list[str]:
+        return ["–" if e is None or not e.steps else f"≈ {text(e)}" for e in estimates]
+
+    def seconds(step: str) -> list[str]:
+        return told(lambda e: _time(e.steps[step].seconds))
+
+    return [
+        ("estimate for this machine", []),
+        *((f"  {step}", seconds(step)) for step in steps),
+        ("  together", told(lambda e: _time(e.seconds))),
+        ("  peak memory", told(lambda e: size_text(e.peak_bytes))),
+    ]
+
+
+def _time(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def _grouped(space: SpaceFacts, by: str) -> dict[Any, int]:
@@ -187,6 +226,7 @@ def _check(given: Given, static: bool, graph: Path | None, pool: Path | None) ->
 @click.option(
     "--static", is_flag=True, help="Read no data: kinds are those in the spec, counts may be bounds."
 )
+@click.option("--no-estimate", is_flag=True, help="Leave out what executing will cost.")
 @no_cache
 @as_json
 @click.option("--graph", type=OutputFile(*WRITERS), help="Draw the steps: .svg, .dot or .mmd.")
@@ -197,15 +237,25 @@ def command(
     settings: Settings,
     given: Given,
     static: bool,
+    no_estimate: bool,
     no_cache: bool,
     json: bool,
     graph: Path | None,
     pool: Path | None,
 ) -> None:
-    """Count what specs would search, side by side; nothing is scored but what a probe tries."""
+    """Count what specs would search, side by side, and estimate what that costs.
+
+    Nothing is scored but what a probe tries, and a few candidates for the estimate.
+    """
     _check(given, static, graph, pool)
     with showing_progress(settings) as listener:
-        counted = compile_all(given, *cache_override(no_cache), static=static, listener=listener)
+        counted = compile_all(
+            given,
+            *cache_override(no_cache),
+            static=static,
+            estimates=not (static or no_estimate),
+            listener=listener,
+        )
     if graph is not None:
         write_step_graph(counted[0], graph)
         settings.say(f"wrote {graph}")

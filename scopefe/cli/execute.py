@@ -10,6 +10,7 @@ import click
 from scopefe.cli.options import Given, as_json, cache_override, given_specs, no_cache, verbosity
 from scopefe.cli.output import Settings, pass_settings, print_json
 from scopefe.cli.progress import showing_progress
+from scopefe.errors import RunError
 from scopefe.report.model import EvaluationFacts, Report, Volatile
 from scopefe.run.executing import Run, execute, summary
 from scopefe.run.progress import Listener, silent
@@ -117,10 +118,13 @@ def command(
     json: bool,
 ) -> None:
     """Search, select, fit the recipe, evaluate; write a run folder with recipe and report."""
-    summaries = []
+    summaries, failed = [], False
     with showing_progress(settings) as listener:
         for run in execute_all(given, *_overrides(jobs, no_html, no_cache), pool=pool, listener=listener):
             settings.say(told(run))
             summaries.append(summary(run))
+            failed |= run.failed
     if json:
         print_json(summaries if len(summaries) > 1 else summaries[0])
+    if failed:
+        raise click.exceptions.Exit(RunError.exit_code)

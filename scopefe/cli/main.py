@@ -30,7 +30,7 @@ COMMANDS = {
 EPILOG = """\b
 Exit codes:
     0  all went well
-    1  a run failed
+    1  a run failed, or could select nothing
     2  the command line, a spec or a component is at fault
     3  data or a recipe is at fault
   130  interrupted

@@ -24,6 +24,7 @@ from scopefe.report.model import (
     SelectedFacts,
     SelectionFacts,
     StepFacts,
+    StopFacts,
 )
 from scopefe.score.baseline import BaselineScores
 from scopefe.score.featureboost import Block, Failure
@@ -128,6 +129,7 @@ def selection_facts(
     spec: Spec,
     failures: Sequence[Failure],
     names: Sequence[str],
+    stopped: StopFacts | None,
 ) -> SelectionFacts:
     """Describe the selection.
 
@@ -137,6 +139,8 @@ def selection_facts(
         All of the run's, probing included.
     names
         Names of the new columns, one per selected feature.
+    stopped
+        Where a budget ended the run.
     """
     ranked = selected.attribution
     count = max(RANKING_SHOWN, len(names))
@@ -156,6 +160,7 @@ def selection_facts(
         ranking=ranking[:RANKING_SHOWN],
         selected=chosen,
         failures=[FailureFacts(**vars(f)) for f in sorted(failures, key=lambda f: (f.stage, f.candidate))],
+        stopped=stopped,
     )
 
 

@@ -142,6 +142,13 @@ class FailureFacts(Part):
     error: str
 
 
+class StopFacts(Part):
+    """Where and why a run ended early."""
+
+    before: str = Field(description="The step, or the round of halving, that was not begun.")
+    budget: Literal["max_candidates", "max_seconds", "max_memory"]
+
+
 class SelectionFacts(Part):
     """What selection did."""
 
@@ -153,6 +160,7 @@ class SelectionFacts(Part):
     ranking: list[SelectedFacts] = Field(description="Survivors by importance, at most 100.")
     selected: list[SelectedFacts]
     failures: list[FailureFacts]
+    stopped: StopFacts | None = Field(None, description="Where a budget of the spec ended the run early.")
 
 
 class Score(Part):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import logging
 import platform
 import re
 import shutil
@@ -32,9 +33,11 @@ from scopefe.recipe.fitting import fit_recipe
 from scopefe.recipe.recipe import Recipe
 from scopefe.report import build
 from scopefe.report.html import render
-from scopefe.report.model import EvaluationFacts, Report, StepTime, Volatile
+from scopefe.report.model import EvaluationFacts, Report, StepTime, StopFacts, Volatile
+from scopefe.run.budgets import Stop, Watch
 from scopefe.run.code import code_key
 from scopefe.run.compiling import Compiled, compile
+from scopefe.run.estimating import peak_bytes
 from scopefe.run.progress import Listener, silent
 from scopefe.run.store import Store
 from scopefe.run.workbench import Stored, Timing, Workbench
@@ -46,6 +49,9 @@ from scopefe.space.graph import key_of
 from scopefe.spec.models import Spec
 
 FEATURE_ENGINEERING = ("pairs", "operators", "pool", "baseline", "halving", "attribution", "openfe")
+EVERY_FAILED = "every candidate failed, so nothing could be selected; the report says why"
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +77,11 @@ class Run:
         """Name of the spec."""
         return self.report.name
 
+    @property
+    def failed(self) -> bool:
+        """Whether nothing could be selected, although the pool is not empty."""
+        return bool(self.report.space.pool.raw and not self.report.selection.ranking)
+
 
 def execute(
     spec: Spec,
@@ -82,6 +93,8 @@ def execute(
     write: bool = True,
 ) -> Run:
     """Execute a spec: compile, select, fit the recipe, evaluate, report.
+
+    A run that a budget ends early has a report all the same.
 
     Parameters
     ----------
@@ -104,16 +117,17 @@ def execute(
         If the spec, its data or a component is at fault; no run folder is left then.
     """
     started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
+    watch = Watch(spec.execution.budget, clock)
     compiled = compile(spec, data=data, pool=pool, store=store, listener=listener)
     bench, dataset = compiled.bench, compiled.data
     assert bench is not None and dataset is not None
     with bench.step("pool"):
         candidates = compiled.scope.ids()
-    block, scores, selected = _select(compiled, bench, dataset, candidates)
-    _extend(compiled, spec)
+    block, scores, selected = _select(compiled, bench, dataset, candidates, watch)
+    _extend(compiled, spec, selected, watch.stop)
     recipe = _recipe(compiled, dataset, selected)
     kept = selected.attribution.candidates[: spec.selection.keep]
-    evaluation = _evaluate(compiled, dataset, recipe, kept)
+    evaluation = _evaluate(compiled, dataset, recipe, kept, watch)
     paths: dict[str, str] = {}
     times = [_step_time(t) for t in bench.times]
     report = Report(
@@ -135,9 +149,10 @@ def execute(
             spec,
             [*bench.failures, *selected.failures],
             [f.name for f in recipe.features],
+            _stop_facts(watch.stop),
         ),
         evaluation=evaluation,
-        notes=_notes(compiled, dataset, selected, evaluation),
+        notes=_notes(compiled, dataset, selected, evaluation, watch.stop),
         volatile=Volatile(
             started=started.isoformat(timespec="seconds"),
             seconds=time.perf_counter() - clock,
@@ -153,7 +168,15 @@ def execute(
     )
     bench.engine.close()
     folder = _write(report, recipe, spec, started) if write else None
-    return Run(report, recipe, folder)
+    run = Run(report, recipe, folder)
+    if watch.stop or run.failed:
+        reason = watch.stop.reason if watch.stop else EVERY_FAILED
+        _log.log(logging.ERROR if run.failed else logging.WARNING, "%s: %s", spec.name, reason)
+    return run
+
+
+def _stop_facts(stop: Stop | None) -> StopFacts | None:
+    return None if stop is None else StopFacts(before=stop.before, budget=stop.budget)
 
 
 def _step_time(timing: Timing) -> StepTime:
@@ -162,26 +185,31 @@ def _step_time(timing: Timing) -> StepTime:
 
 
 def _select(
-    compiled: Compiled, bench: Workbench, data: Dataset, candidates: Array
+    compiled: Compiled, bench: Workbench, data: Dataset, candidates: Array, watch: Watch
 ) -> tuple[Block | None, BaselineScores | None, Selected]:
     """Score the baseline and select from the pool; an empty pool needs neither."""
     if not len(candidates):
+        return None, None, Selected.nothing()
+    watch.admit(len(candidates), peak_bytes(compiled, data))
+    if watch.stops("baseline"):
         return None, None, Selected.nothing()
     spec, objective = compiled.spec, bench.objective(data)
     settings = spec.baseline
     with bench.step("baseline", settings.folds if settings.boosting else None) as advance:
         scores = bench.baseline(data, None, settings.folds, advance)
     block = Block(data.development, len(data.rows.train), data.scaled_target, scores.scores, objective)
+    if watch.stops("halving"):
+        return block, scores, Selected.nothing()
     known = Stored(bench, data, compiled.universe, bench.baseline_content(data, None, settings.folds))
     engine = (
-        Native(bench.evaluator, bench.engine, known)
+        Native(bench.evaluator, bench.engine, known, watch.stops)
         if spec.selection.engine == "native"
         else OpenFE(bench.engine.jobs)
     )
     return block, scores, engine(compiled.universe, candidates, block, spec.selection, spec.seed, bench.step)
 
 
-def _extend(compiled: Compiled, spec: Spec) -> None:
+def _extend(compiled: Compiled, spec: Spec, selected: Selected, stop: Stop | None) -> None:
     """Add the steps after the pool to the graph."""
     graph, selection = compiled.graph, spec.selection
     baseline = spec.baseline.model_dump(mode="json")
@@ -190,7 +218,10 @@ def _extend(compiled: Compiled, spec: Spec) -> None:
                "seed": spec.seed, "metric": selection.metric,
                "evaluator": selection.evaluator}  # fmt: skip
     graph.add("halving", selection.engine, ["pool", "baseline"], halving)
-    graph.add("attribution", selection.attribution, ["halving", "baseline"])
+    if stop is None:
+        graph.add("attribution", selection.attribution, ["halving", "baseline"])
+    else:
+        graph.add("attribution", "stopped", ["halving"], {"rounds": len(selected.halving.rounds)})
     graph.add("selection", "keep", ["attribution"], {"keep": selection.keep})
     graph.add("recipe", "fit", ["selection", "source"])
     graph.add("evaluation", spec.evaluation.protocol, ["recipe"], spec.evaluation.model_dump(mode="json"))
@@ -210,12 +241,14 @@ def _recipe(compiled: Compiled, data: Dataset, selected: Selected) -> Recipe:
     return fit_recipe(spec.name, key, data.development, chosen, spec.data.features.missing_as)
 
 
-def _evaluate(compiled: Compiled, data: Dataset, recipe: Recipe, kept: Array) -> EvaluationFacts | None:
+def _evaluate(
+    compiled: Compiled, data: Dataset, recipe: Recipe, kept: Array, watch: Watch
+) -> EvaluationFacts | None:
     """Measure before and after, on the test rows."""
     spec, bench, universe = compiled.spec, compiled.bench, compiled.universe
     assert bench is not None
     settings = spec.evaluation
-    if not settings.seeds or not len(data.rows.test):
+    if not settings.seeds or not len(data.rows.test) or watch.stops("evaluation"):
         return None
     benchmark = settings.protocol == "benchmark"
 
@@ -268,7 +301,11 @@ def _measure(
 
 
 def _notes(
-    compiled: Compiled, data: Dataset, selected: Selected, evaluation: EvaluationFacts | None
+    compiled: Compiled,
+    data: Dataset,
+    selected: Selected,
+    evaluation: EvaluationFacts | None,
+    stop: Stop | None,
 ) -> list[str]:
     """Say what a reader should know."""
     notes = []
@@ -286,7 +323,13 @@ def _notes(
         notes.append("Every candidate failed: nothing could be selected.")
     elif selected.halving.rounds and not (selected.halving.rounds[-1].gains > 0).any():
         notes.append("No candidate has a gain above 0; the best ones by rank were carried on.")
-    if evaluation is None:
+    if stop is not None:
+        notes.append(f"Ended before {stop.before}: execution.budget.{stop.budget} is spent.")
+        if stop.budget != "max_candidates":
+            notes.append("Where a run ends by this budget depends on the machine, and so does what it found.")
+        if selected.halving.rounds and stop.before != "evaluation":
+            notes.append("Without attribution, candidates are ranked by their gains in the last round.")
+    elif evaluation is None:
         notes.append("There was no evaluation: no seeds, or no test rows.")
     missing = data.development
     constant = [missing.names[i] for i in range(len(missing)) if len(np.unique(missing.keys(i).codes)) < 2]

@@ -262,7 +262,7 @@ class Context:
         if self.training_only:
             raise TypeError("a pair gate has no gains: it sees the training rows only")
         bench, data = self.bench, self.data
-        rows, fitted = self._sampled(sample)
+        rows, fitted = sampled(self.data, sample)
         advance = self.advance or _ignore
 
         @cache
@@ -281,17 +281,14 @@ class Context:
         bench.failures.extend(failures)
         return gains
 
-    def _sampled(self, sample: Sample) -> tuple[Array, int]:
-        """Return positions among the development rows, and how many of them, in front, are training rows."""
-        rows = self.data.rows
-        n, m = len(rows.train), len(rows.selection)
-        classes = self.data.labels.class_numbers
-        classes = None if classes is None else classes[rows.development]
-        parts = [
-            _draw(np.arange(first, last), sample, None if classes is None else classes)
-            for first, last in ((0, n), (n, n + m))
-        ]
-        return np.concatenate(parts), len(parts[0])
+
+def sampled(data: Dataset, sample: Sample) -> tuple[Array, int]:
+    """Return positions among the development rows, and how many of them, in front, are training rows."""
+    n, m = len(data.rows.train), len(data.rows.selection)
+    classes = data.labels.class_numbers
+    classes = None if classes is None else classes[data.rows.development]
+    parts = [_draw(np.arange(first, last), sample, classes) for first, last in ((0, n), (n, n + m))]
+    return np.concatenate(parts), len(parts[0])
 
 
 def _draw(positions: Array, sample: Sample, classes: Array | None) -> Array:

@@ -52,9 +52,33 @@ def row_blocks(rows: int, blocks: int, rng: random.Random) -> list[list[int]]:
     """Return growing sets of shuffled positions: a first block, then twice as many each time, then all."""
     positions = list(range(rows))
     rng.shuffle(positions)
-    length = rows // blocks
-    sizes = [length * 2**r for r in range(blocks.bit_length() - 1)]
-    return [positions[:size] for size in sizes] + [positions]
+    return [positions[:size] for size in block_sizes(rows, blocks)]
+
+
+def block_sizes(rows: int, blocks: int) -> list[int]:
+    """Return the number of rows of each set of `row_blocks`."""
+    return [*(rows // blocks * 2**r for r in range(blocks.bit_length() - 1)), rows]
+
+
+def kept_at_most(scored: int, min_candidates: int) -> int:
+    """Return how many of the candidates scored go on to another round."""
+    return max(scored // 2, min(scored, min_candidates))
+
+
+def rounds_at_most(
+    candidates: int, *, train: int, selection: int, blocks: int, min_candidates: int
+) -> list[tuple[int, int]]:
+    """Return (rows, candidates) of each round of `halve`, if all gains are different."""
+    sizes = list(zip(block_sizes(train, blocks), block_sizes(selection, blocks), strict=True))
+    if not all(sizes[0]):
+        sizes = sizes[-1:]
+    rounds, remaining, place, last = [], candidates, 0, len(sizes) - 1
+    while True:
+        rounds.append((sum(sizes[place]), remaining))
+        if place == last:
+            return rounds
+        remaining = kept_at_most(remaining, min_candidates)
+        place = last if remaining <= min_candidates else place + 1
 
 
 def halve(
@@ -66,6 +90,7 @@ def halve(
     blocks: int,
     min_candidates: int,
     rng: random.Random,
+    stops: Callable[[], bool],
 ) -> Halving:
     """Score candidates on growing row blocks, keeping the better half each time.
 
@@ -85,6 +110,8 @@ def halve(
     rng
         Python's random stream: shuffles the rows, then the candidates before each pass, as the openfe
         package does.
+    stops
+        Asked before every further round; True makes the round before it the last.
     """
     train_blocks = row_blocks(train, blocks, rng)
     selection_blocks = [[train + p for p in block] for block in row_blocks(selection, blocks, rng)]
@@ -100,14 +127,15 @@ def halve(
         gains = score(shuffled, np.array(fit + held, dtype=np.int64), len(fit))
         ranked = np.argsort(-gains, kind="stable")[: np.count_nonzero(~np.isnan(gains))]
         distinct = ranked if rounds else _distinct(ranked, gains)
-        if place == last:
+        final = place == last or stops()
+        if final:
             kept = distinct[gains[distinct] > 0]
             kept = kept if len(kept) else distinct[:FALLBACK]
         else:
-            kept = distinct[: max(len(distinct) // 2, min(len(distinct), min_candidates))]
+            kept = distinct[: kept_at_most(len(distinct), min_candidates)]
         remaining = shuffled[kept]
         rounds.append(Round(len(fit), len(held), shuffled, gains, len(ranked) - len(distinct), remaining))
-        if place == last:
+        if final:
             return Halving(tuple(rounds), remaining)
         place = last if len(kept) <= min_candidates else place + 1
 

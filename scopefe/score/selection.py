@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -128,11 +128,22 @@ class Nothing:
 
 @dataclass(frozen=True)
 class Native:
-    """scopefe's own engine: the rules of OpenFE (successive halving, then attribution)."""
+    """scopefe's own engine: the rules of OpenFE (successive halving, then attribution).
+
+    Parameters
+    ----------
+    evaluator, engine
+        How candidates are scored.
+    known
+        What need not be computed.
+    stops
+        Asked before what is named; where it says True, candidates stay ranked by the last round's gains.
+    """
 
     evaluator: Evaluator
     engine: Engine
     known: Known = field(default_factory=Nothing)
+    stops: Callable[[str], bool] = lambda _: False
 
     def __call__(
         self,
@@ -169,7 +180,11 @@ class Native:
                 blocks=settings.data_blocks,
                 min_candidates=settings.min_candidates,
                 rng=rng,
+                stops=lambda: self.stops("another round of halving"),
             )
+        gained = last_gains(halving)
+        if self.stops("attribution"):
+            return Selected(halving, by_gain(halving.survivors, gained), tuple(failures), gained)
         with step("attribution", None):
             content = [settings.attribution, halving.survivors.tolist(), rng.getstate()]
             attribution = self.known.attribution(
@@ -178,7 +193,12 @@ class Native:
                     universe, halving.survivors, block, self.engine, method=settings.attribution, rng=rng
                 ),
             )
-        return Selected(halving, attribution, (*failures, *attribution.failures), last_gains(halving))
+        return Selected(halving, attribution, (*failures, *attribution.failures), gained)
+
+
+def by_gain(survivors: Array, gains: Mapping[int, float]) -> Attribution:
+    """Rank survivors, best first, by their gains instead of a model."""
+    return Attribution(survivors, np.array([gains[i] for i in survivors.tolist()], dtype=np.float64), 0, ())
 
 
 def last_gains(halving: Halving) -> dict[int, float]:

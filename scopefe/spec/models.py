@@ -15,11 +15,13 @@ from pydantic import (
     Field,
     PrivateAttr,
     Tag,
+    WithJsonSchema,
     model_validator,
 )
 
 from scopefe import registry
 from scopefe.errors import Mark
+from scopefe.sizes import read_size
 
 KeyPath = tuple[str | int, ...]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
@@ -348,8 +350,37 @@ class Evaluation(Section):
     early_stopping: Count = 50
 
 
+Size = Annotated[
+    Count | None,
+    BeforeValidator(read_size),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 1},
+                {"type": "string", "pattern": r"^\d+(\.\d+)? ?([kKMGT]i?)?B$"},
+                {"type": "null"},
+            ]
+        }
+    ),
+]
+
+
+class Budget(Section):
+    """What a run may spend; it ends at the next boundary of steps where that is spent."""
+
+    max_candidates: Count | None = Field(
+        None, description="Most candidates of the pool; with more, nothing is scored."
+    )
+    max_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        None, description="Seconds after which no step or round begins."
+    )
+    max_memory: Size = Field(
+        None, description="Most memory of the process, estimated and held: bytes, or a text such as 4GB."
+    )
+
+
 class Execution(Section):
-    """How the work is carried out; nothing here changes a result."""
+    """How the work is carried out; nothing here changes a result, but for a budget that is spent."""
 
     engine: Literal["threads", "loky", "dask"] = Field(
         "threads",
@@ -367,6 +398,7 @@ class Execution(Section):
         description="Keep results for later runs: true is the user's cache folder, or the one that "
         "SCOPEFE_CACHE_DIR names; false keeps none; or a folder.",
     )
+    budget: Budget = Budget()
 
     @model_validator(mode="after")
     def _address_of_dask(self) -> Execution:

@@ -1,0 +1,289 @@
+"""What a run will cost: seconds from a short calibration, memory from what each step holds."""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from scopefe.components import Array
+from scopefe.data.dataset import Dataset
+from scopefe.run.budgets import resident_bytes
+from scopefe.run.compiling import Compiled
+from scopefe.run.engines import Threads, cores
+from scopefe.run.workbench import Workbench, sampled
+from scopefe.score.attribution import attribute
+from scopefe.score.baseline import BaselineScores, constant, out_of_fold
+from scopefe.score.boosting import threads_for
+from scopefe.score.featureboost import Block, Scoring
+from scopefe.score.halving import rounds_at_most
+from scopefe.space.context import Sample
+from scopefe.space.graph import key_of
+from scopefe.space.universe import Universe
+from scopefe.spec.models import Baseline, Spec
+
+# the calibration: rows of its smaller sample, and how many times as many the larger one has; folds trained,
+# and their trees: to see how many are best, and to time them; candidates tried per operator
+ROWS, LEAST_ROWS, CELLS, LARGER = 4000, 500, 400_000, 2
+FOLDS, TREES, TIMED_TREES = 2, 500, 60
+TRIED, TRIED_SECONDS = 3, 0.1
+# what it cannot tell, as it was on real tables: how the best number of trees grows with the rows, and how
+# many of the last round's candidates survive
+GROWTH, SURVIVING = 0.6, 0.5
+# bytes: per value of a matrix while LightGBM bins it, per column of its histograms, per value of an encoded
+# feature with its order and categories, per row of a candidate that is scored
+VALUE, COLUMN, ENCODED, SCORED = 17, 65_536, 32, 64
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class StepEstimate:
+    """What a step costs.
+
+    Parameters
+    ----------
+    seconds
+        How long it takes.
+    bytes
+        What it holds at most, besides what the process held before the first step.
+    """
+
+    seconds: float
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What it costs to rank a pool's candidates, with nothing in the store.
+
+    Parameters
+    ----------
+    held
+        Bytes that the process holds with the data.
+    steps
+        Baseline, halving and attribution; none for an empty pool.
+    """
+
+    held: int
+    steps: dict[str, StepEstimate]
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all steps."""
+        return sum(step.seconds for step in self.steps.values())
+
+    @property
+    def peak_bytes(self) -> int:
+        """Memory that the process holds at most."""
+        return self.held + max((step.bytes for step in self.steps.values()), default=0)
+
+
+def estimate(compiled: Compiled) -> Estimate | None:
+    """Estimate what a compiled spec costs from its pool to ranked candidates, on this machine.
+
+    A few candidates and models are timed on two samples of the rows, once per dataset and process, and the
+    times extended to the rows, candidates and columns of the steps. The data is read and the gates are
+    carried out by then; recipe and evaluation come on top.
+
+    Returns
+    -------
+    Estimate or None
+        None without data, for the openfe package, and where the sample cannot be scored.
+    """
+    bench, data, spec = compiled.bench, compiled.data, compiled.spec
+    if bench is None or data is None or spec.selection.engine != "native":
+        return None
+    if not compiled.pool_size:
+        return Estimate(resident_bytes(), {})
+    settings = [spec.baseline.model_dump(mode="json"), spec.selection.model_dump(mode="json")]
+    key = key_of(["calibration", data.fingerprint, compiled.universe.key, *settings])
+    with bench.step("estimate"):
+        try:
+            calibration = bench.store.hold(key, lambda: calibrate(bench, data, compiled.universe))
+        except Exception as error:
+            _log.warning("%s: there is no estimate: %s: %s", spec.name, type(error).__name__, error)
+            return None
+    seconds, held = calibration.seconds(compiled, data), step_bytes(compiled, data)
+    return Estimate(calibration.held, {step: StepEstimate(seconds[step], held[step]) for step in held})
+
+
+def peak_bytes(compiled: Compiled, data: Dataset) -> int:
+    """Estimate the memory that the process holds at most while a compiled spec is executed."""
+    return resident_bytes() + max(step_bytes(compiled, data).values())
+
+
+def step_bytes(compiled: Compiled, data: Dataset) -> dict[str, int]:
+    """Return what each step holds at most, besides what the process holds before the first.
+
+    Folds that are trained side by side; encoded features, and a candidate per job; the matrix of survivors
+    and features, if every candidate of the last round survives.
+    """
+    n, d, jobs = len(data.scaled_target), len(data.table), jobs_here(compiled.spec)
+    encoded = n * d * ENCODED
+    width = d + rounds_of(compiled, data)[-1][1]
+    return {
+        "baseline": min(jobs, compiled.spec.baseline.folds) * d * (n * VALUE + COLUMN),
+        "halving": encoded + jobs * n * SCORED,
+        "attribution": encoded + width * (n * VALUE + COLUMN),
+    }
+
+
+def rounds_of(compiled: Compiled, data: Dataset) -> list[tuple[int, int]]:
+    """Return (rows, candidates at most) of each round of halving."""
+    settings = compiled.spec.selection
+    return rounds_at_most(
+        compiled.pool_size,
+        train=len(data.rows.train),
+        selection=len(data.rows.selection),
+        blocks=settings.data_blocks,
+        min_candidates=settings.min_candidates,
+    )
+
+
+def jobs_here(spec: Spec) -> int:
+    """Return how many jobs of a spec run side by side on this machine, whatever cluster it names."""
+    jobs = spec.execution.jobs
+    return cores() if jobs == "auto" else min(jobs, cores())
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Times on a sample of the rows, one job alone.
+
+    Parameters
+    ----------
+    rows
+        Number of rows.
+    fold, tree
+        Seconds of a fold of the baseline with one tree, and of every further tree.
+    trees
+        Best number of trees, averaged over folds.
+    candidates
+        Mean seconds of a candidate, by operator.
+    column
+        Seconds of the attribution, per column of its model.
+    """
+
+    rows: int
+    fold: float
+    tree: float
+    trees: float
+    candidates: Array
+    column: float
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """A model trained to its best number of trees, times on two samples, and the bytes held before."""
+
+    whole: Measured
+    small: Measured
+    large: Measured
+    held: int
+
+    def at(self, time: str, rows: float) -> Array:
+        """Return a time at so many rows: on the line through both samples."""
+        small, large = np.asarray(getattr(self.small, time)), np.asarray(getattr(self.large, time))
+        per_row = np.maximum(large - small, 0) / max(self.large.rows - self.small.rows, 1)
+        result: Array = large + per_row * (rows - self.large.rows)
+        return np.maximum(result, 0)
+
+    def seconds(self, compiled: Compiled, data: Dataset) -> dict[str, float]:
+        """Return the seconds of each step."""
+        n, d, jobs = len(data.scaled_target), len(data.table), jobs_here(compiled.spec)
+        counts = [compiled.scope.count(i) for i in range(len(compiled.universe.operators))]
+
+        def scoring(rows: int, candidates: float) -> float:
+            return candidates * float(np.average(self.at("candidates", rows), weights=counts)) / jobs
+
+        rounds = rounds_of(compiled, data)
+        columns = d + SURVIVING * rounds[-1][1]
+        threads = threads_for(n, round(columns), jobs)
+        return {
+            "baseline": self._baseline(compiled.spec.baseline, n, d, jobs),
+            "halving": sum(scoring(rows, candidates) for rows, candidates in rounds),
+            "attribution": columns * float(self.at("column", n)) / threads,
+        }
+
+    def _baseline(self, settings: Baseline, n: int, d: int, jobs: int) -> float:
+        if not settings.boosting:
+            return 0.0
+        best = self.whole.trees * (n / self.whole.rows) ** GROWTH
+        trees = min(best + settings.early_stopping, settings.max_trees)
+        fold = float(self.at("fold", n) + trees * self.at("tree", n))
+        return math.ceil(settings.folds / jobs) * fold / threads_for(n, d, jobs // settings.folds)
+
+
+def calibrate(bench: Workbench, data: Dataset, universe: Universe) -> Calibration:
+    """Time candidates and models on two samples of the rows; nothing of it is kept."""
+    held, whole = resident_bytes(), len(data.scaled_target)
+    share = min(max(LEAST_ROWS, min(ROWS, CELLS // len(data.table))) / whole, 1 / LARGER)
+    first = _measured(bench, data, universe, share, 1, TREES)  # what is compiled, is compiled here
+    each = min(TRIED, max(1, int(TRIED_SECONDS / max(first.candidates.sum(), 1e-9))))
+    small, large = (
+        _measured(bench, data, universe, times * share, each, TIMED_TREES) for times in (1, LARGER)
+    )
+    return Calibration(first, small, large, held)
+
+
+def _measured(
+    bench: Workbench, data: Dataset, universe: Universe, share: float, each: int, trees: int
+) -> Measured:
+    """Measure on a share of the rows, with so many candidates of each operator, and trees at most."""
+    rows, fitted = sampled(data, Sample(share))
+    table, target, objective = data.development.take(rows), data.scaled_target[rows], bench.objective(data)
+    settings = bench.spec.baseline
+    most = min(trees, settings.max_trees)
+
+    def trained(trees: int) -> tuple[BaselineScores, float]:
+        started = time.perf_counter()
+        scores = out_of_fold(
+            table,
+            target,
+            objective,
+            Threads(1),
+            folds=FOLDS,
+            learning_rate=settings.learning_rate,
+            max_trees=trees,
+            early_stopping=settings.early_stopping,
+            seed=1,
+        )
+        return scores, (time.perf_counter() - started) / FOLDS
+
+    (_, fold), (scores, whole) = trained(1), trained(most)
+    best = float(np.mean(scores.trees))
+    tree = (whole - fold) / max(min(best + settings.early_stopping, most) - 1, 1)
+    if not settings.boosting:
+        scores = constant(target, objective)
+    block = Block(table, fitted, target, scores.scores, objective)
+    tried = [_drawn(universe, i, each) for i in range(len(universe.operators))]
+    candidates = np.array([_seconds(Scoring(universe, block, bench.evaluator), ids) for ids in tried])
+    started = time.perf_counter()
+    survivors, method = np.unique(np.concatenate(tried)), bench.spec.selection.attribution
+    attribute(universe, survivors, block, Threads(1), method=method, rng=random.Random(1))
+    column = (time.perf_counter() - started) / (len(survivors) + len(table))
+    return Measured(len(rows), fold, max(tree, 0.0), best, candidates, column)
+
+
+def _drawn(universe: Universe, operator: int, count: int) -> Array:
+    """Return some candidates of an operator, if it has any."""
+    block = universe.blocks[operator]
+    drawn = np.random.default_rng(operator).integers(max(block.size, 1), size=count)
+    return np.unique(block.offset + drawn)[: block.size]
+
+
+def _seconds(scoring: Scoring, ids: Array) -> float:
+    """Return the mean seconds of candidates, their features being prepared."""
+    candidates = list(zip(*(column.tolist() for column in scoring.universe.decode(ids)), strict=True))
+    seconds = 0.0
+    for _ in range(2):
+        started = time.perf_counter()
+        for candidate in candidates:
+            scoring(candidate)
+        seconds = time.perf_counter() - started
+    return seconds / max(len(ids), 1)
