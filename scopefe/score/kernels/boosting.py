@@ -69,9 +69,8 @@ def boost_squared(binned: Binned, residuals: Array, constant: bool, start: float
         if not add_tree(gradients, hessians, counts, binned, output):
             break
         loss = squared_loss(residuals[fitted:], bins[fitted:], output)
-        since = 0 if loss < best or tree == 0 else since + 1
-        best = loss if tree == 0 else min(best, loss)
-        if since >= PATIENCE:
+        best, since = _judged(loss, tree, best, since)
+        if since == PATIENCE:
             break
     return best
 
@@ -145,11 +144,16 @@ def boost_logistic(
             loss = logistic_loss(held, held_scores, held_bins, held_positive, output)
         else:
             loss = far_logistic_loss(held, held_bins, held_positive, output)
-        since = 0 if loss < best or tree == 0 else since + 1
-        best = loss if tree == 0 else min(best, loss)
-        if since >= PATIENCE:
+        best, since = _judged(loss, tree, best, since)
+        if since == PATIENCE:
             break
     return best
+
+
+@njit(nogil=True, cache=True)
+def _judged(loss: float, tree: int, best: float, since: int) -> tuple[float, int]:
+    """Return the best loss so far, that of the first tree in any case, and the number of trees since."""
+    return (loss, 0) if tree == 0 or loss < best else (best, since + 1)
 
 
 @njit(nogil=True, cache=True)
@@ -326,9 +330,8 @@ def boost_softmax(
         else:
             near = 2 * np.abs(output).max() - lowest <= DIGITS
             loss = softmax_loss(held, held_scores, held_bins, held_classes, output, near)
-        since = 0 if loss < best or tree == 0 else since + 1
-        best = loss if tree == 0 else min(best, loss)
-        if since >= PATIENCE:
+        best, since = _judged(loss, tree, best, since)
+        if since == PATIENCE:
             break
     return best
 
@@ -420,82 +423,125 @@ def add_tree(gradients: Array, hessians: Array, counts: Array, binned: Binned, o
     bool
         Whether there was a split.
     """
-    if binned.categorical:
-        return _grow_categories(gradients, hessians, counts, binned.frequent, output)
-    return _grow(gradients, hessians, counts, binned.missing, binned.frequent, output)
-
-
-@njit(nogil=True, cache=True)
-def _grow(
-    gradients: Array, hessians: Array, counts: Array, missing: int, frequent: int, output: Array
-) -> bool:
-    size = len(gradients)
-    apart = missing >= 0 and size > 2
-    low, high, holds = np.zeros(LEAVES, np.int64), np.zeros(LEAVES, np.int64), np.zeros(LEAVES, np.bool_)
+    size, frequent = len(gradients), binned.frequent
+    items, to_left = np.arange(size), np.zeros(size, np.bool_)
+    low, high = np.zeros(LEAVES, np.int64), np.zeros(LEAVES, np.int64)
     g, h, n = np.zeros(LEAVES), np.zeros(LEAVES), np.zeros(LEAVES, np.int64)
     value, rest_g, rest_h = np.zeros(LEAVES), np.zeros(LEAVES), np.zeros(LEAVES)
-    gain, at, to_left = np.zeros(LEAVES), np.zeros(LEAVES, np.int64), np.zeros(LEAVES, np.bool_)
-    left_g, left_h = np.zeros(LEAVES), np.zeros(LEAVES)
-    high[0], holds[0] = size - 1 if apart else size, apart
-    g[0], h[0], n[0] = gradients.sum(), hessians.sum(), counts.sum()
-    rest_g[0], rest_h[0] = _rest(gradients, hessians, 0, size, -1, frequent, g[0], h[0])
+    gain, left_g, left_h = np.zeros(LEAVES), np.zeros(LEAVES), np.zeros(LEAVES)
+    smoothing = CATEGORY_L2 if binned.categorical and size > ONE_HOT else 0.0
+    high[0], g[0], h[0], n[0] = size, gradients.sum(), hessians.sum(), counts.sum()
+    rest_g[0], rest_h[0] = _rest(gradients, hessians, items, frequent, g[0], h[0])
     leaves, new = 1, 0
     while leaves < LEAVES:
         for k in (new, leaves - 1):
             gradients[frequent], hessians[frequent] = rest_g[k], rest_h[k]
-            gain[k], at[k], to_left[k], left_g[k], left_h[k] = _best_split(
-                gradients, hessians, low[k], high[k], missing if holds[k] else -1,
-                apart, frequent, g[k], h[k] + 2 * TINY, n[k],
-            )  # fmt: skip
+            gain[k], left_g[k], left_h[k] = _best_split(
+                gradients, hessians, items[low[k] : high[k]], binned, g[k], h[k] + 2 * TINY, n[k], to_left
+            )
             if leaves == 1:
                 break
         new = int(np.argmax(gain[:leaves]))
         if gain[new] <= 0:
             break
-        right, cut, whole_h = leaves, at[new] + 1, h[new] + 2 * TINY
-        value[new] = -left_g[new] / left_h[new] * LEARNING_RATE
-        value[right] = -(g[new] - left_g[new]) / (whole_h - left_h[new]) * LEARNING_RATE
-        rows = counts[low[new] : cut].sum() + (counts[missing] if holds[new] and to_left[new] else 0)
-        low[right], high[right], high[new] = cut, high[new], cut
+        right, whole_h = leaves, h[new] + 2 * TINY
+        value[new] = -left_g[new] / (left_h[new] + smoothing) * LEARNING_RATE
+        value[right] = -(g[new] - left_g[new]) / (whole_h - left_h[new] + smoothing) * LEARNING_RATE
+        moved, rows = _to_the_front(items[low[new] : high[new]], to_left, counts)
+        low[right], high[right], high[new] = low[new] + moved, high[new], low[new] + moved
         g[right], h[right], n[right] = g[new] - left_g[new], whole_h - left_h[new] - TINY, n[new] - rows
         g[new], h[new], n[new] = left_g[new], left_h[new] - TINY, rows
-        holds[right] = holds[new] and not to_left[new]
-        holds[new] = holds[new] and to_left[new]
         small, large = (new, right) if n[new] < n[right] else (right, new)
         whole_rest_g, whole_rest_h = rest_g[new], rest_h[new]
-        rest_g[small], rest_h[small] = _rest(
-            gradients, hessians, low[small], high[small], missing if holds[small] else -1,
-            frequent, g[small], h[small],
-        )  # fmt: skip
+        inside = items[low[small] : high[small]]
+        rest_g[small], rest_h[small] = _rest(gradients, hessians, inside, frequent, g[small], h[small])
         rest_g[large], rest_h[large] = whole_rest_g - rest_g[small], whole_rest_h - rest_h[small]
         leaves += 1
-    if leaves == 1:
-        return False
-    for k in range(leaves):
-        for b in range(low[k], high[k]):
+    for k in range(leaves if leaves > 1 else 0):
+        for b in items[low[k] : high[k]]:
             output[b] += value[k]
-        if holds[k]:
-            output[missing] += value[k]
-    return True
+    return leaves > 1
 
 
 @njit(nogil=True, cache=True)
 def _rest(
-    gradients: Array, hessians: Array, low: int, high: int, missing: int, frequent: int, g: float, h: float
+    gradients: Array, hessians: Array, inside: Array, frequent: int, g: float, h: float
 ) -> tuple[float, float]:
     """Return what a leaf's other bins leave of its sums for the frequent one."""
-    for b in range(low, high):
+    for b in inside:
         if b != frequent:
             g -= gradients[b]
             h -= hessians[b]
-    if missing >= 0 and missing != frequent:
-        g -= gradients[missing]
-        h -= hessians[missing]
     return g, h
 
 
 @njit(nogil=True, cache=True)
+def _to_the_front(inside: Array, to_left: Array, counts: Array) -> tuple[int, int]:
+    """Bring a leaf's marked bins to the front, in order; return their number and that of their rows."""
+    others = np.empty(len(inside), np.int64)
+    moved, left, rows = 0, 0, 0
+    for b in inside:
+        if to_left[b]:
+            inside[moved] = b
+            moved += 1
+            rows += counts[b]
+        else:
+            others[left] = b
+            left += 1
+    inside[moved:] = others[:left]
+    return moved, rows
+
+
+@njit(nogil=True, cache=True)
 def _best_split(
+    gradients: Array,
+    hessians: Array,
+    inside: Array,
+    binned: Binned,
+    whole_g: float,
+    whole_h: float,
+    rows: int,
+    to_left: Array,
+) -> tuple[float, float, float]:
+    """Find a leaf's best split and mark the bins on its left.
+
+    Parameters
+    ----------
+    inside
+        The leaf's bins, ascending.
+    whole_g, whole_h, rows
+        The leaf's sums of gradients and hessians, and its number of rows.
+    to_left
+        Boolean, shape (bins,); changed for the bins of this leaf.
+
+    Returns
+    -------
+    tuple
+        Its gain, -1 if there is none, and the sums of gradients and hessians on the left.
+    """
+    for b in inside:
+        to_left[b] = False
+    if binned.categorical:
+        return _best_categories(gradients, hessians, inside, whole_g, whole_h, rows, to_left)
+    both = binned.missing >= 0 and len(gradients) > 2
+    held = both and inside[-1] == binned.missing
+    ordinary = len(inside) - held
+    if not ordinary:
+        return -1.0, 0.0, 0.0
+    low = inside[0]
+    gain, at, missing_left, left_g, left_h = _best_bound(
+        gradients, hessians, low, low + ordinary, binned.missing if held else -1, both,
+        binned.frequent, whole_g, whole_h, rows,
+    )  # fmt: skip
+    for b in range(low, at + 1):
+        to_left[b] = True
+    if held:
+        to_left[binned.missing] = missing_left
+    return gain, left_g, left_h
+
+
+@njit(nogil=True, cache=True)
+def _best_bound(
     gradients: Array,
     hessians: Array,
     low: int,
@@ -507,7 +553,7 @@ def _best_split(
     whole_h: float,
     rows: int,
 ) -> tuple[float, int, bool, float, float]:
-    """Return the best split of a leaf: its gain, the last bin on the left, the side of missing values.
+    """Return a leaf's best split by value: gain, last bin on the left, whether missing values are there.
 
     And the sums of gradients and hessians on the left. Without a split the gain is -1. The first best wins,
     scanned from the right with missing values on the left; then, where the feature has any, from the left
@@ -567,67 +613,6 @@ def _best_split(
 
 
 @njit(nogil=True, cache=True)
-def _grow_categories(gradients: Array, hessians: Array, counts: Array, frequent: int, output: Array) -> bool:
-    size = len(gradients)
-    items = np.arange(size)
-    low, high = np.zeros(LEAVES, np.int64), np.zeros(LEAVES, np.int64)
-    g, h, n = np.zeros(LEAVES), np.zeros(LEAVES), np.zeros(LEAVES, np.int64)
-    value, rest_g, rest_h = np.zeros(LEAVES), np.zeros(LEAVES), np.zeros(LEAVES)
-    gain, left_g, left_h = np.zeros(LEAVES), np.zeros(LEAVES), np.zeros(LEAVES)
-    to_left, smoothing = np.zeros(size, np.bool_), 0.0 if size <= ONE_HOT else CATEGORY_L2
-    high[0], g[0], h[0], n[0] = size, gradients.sum(), hessians.sum(), counts.sum()
-    rest_g[0], rest_h[0] = _rest_of(gradients, hessians, items, frequent, g[0], h[0])
-    leaves, new = 1, 0
-    while leaves < LEAVES:
-        for k in (new, leaves - 1):
-            gradients[frequent], hessians[frequent] = rest_g[k], rest_h[k]
-            inside = items[low[k] : high[k]]
-            to_left[inside] = False
-            gain[k], left_g[k], left_h[k] = _best_categories(
-                gradients, hessians, inside, g[k], h[k] + 2 * TINY, n[k], size <= ONE_HOT, to_left
-            )
-            if leaves == 1:
-                break
-        new = int(np.argmax(gain[:leaves]))
-        if gain[new] <= 0:
-            break
-        right, whole_h = leaves, h[new] + 2 * TINY
-        value[new] = -left_g[new] / (left_h[new] + smoothing) * LEARNING_RATE
-        value[right] = -(g[new] - left_g[new]) / (whole_h - left_h[new] + smoothing) * LEARNING_RATE
-        inside = items[low[new] : high[new]]
-        chosen = to_left[inside]
-        taken = inside[chosen]
-        rows, cut = counts[taken].sum(), low[new] + len(taken)
-        inside[:] = np.concatenate((taken, inside[~chosen]))
-        low[right], high[right], high[new] = cut, high[new], cut
-        g[right], h[right], n[right] = g[new] - left_g[new], whole_h - left_h[new] - TINY, n[new] - rows
-        g[new], h[new], n[new] = left_g[new], left_h[new] - TINY, rows
-        small, large = (new, right) if n[new] < n[right] else (right, new)
-        whole_rest_g, whole_rest_h = rest_g[new], rest_h[new]
-        rest_g[small], rest_h[small] = _rest_of(
-            gradients, hessians, items[low[small] : high[small]], frequent, g[small], h[small]
-        )
-        rest_g[large], rest_h[large] = whole_rest_g - rest_g[small], whole_rest_h - rest_h[small]
-        leaves += 1
-    for k in range(leaves if leaves > 1 else 0):
-        for b in items[low[k] : high[k]]:
-            output[b] += value[k]
-    return leaves > 1
-
-
-@njit(nogil=True, cache=True)
-def _rest_of(
-    gradients: Array, hessians: Array, inside: Array, frequent: int, g: float, h: float
-) -> tuple[float, float]:
-    """Return what a leaf's other categories leave of its sums for the frequent one."""
-    for b in inside:
-        if b != frequent:
-            g -= gradients[b]
-            h -= hessians[b]
-    return g, h
-
-
-@njit(nogil=True, cache=True)
 def _best_categories(
     gradients: Array,
     hessians: Array,
@@ -635,19 +620,12 @@ def _best_categories(
     whole_g: float,
     whole_h: float,
     rows: int,
-    one_hot: bool,
     to_left: Array,
 ) -> tuple[float, float, float]:
-    """Find a leaf's best split and mark the categories on its left; the first bin never is one.
-
-    Returns
-    -------
-    tuple
-        Its gain, -1 if there is none, and the sums of gradients and hessians on the left.
-    """
+    """Find a leaf's best split into categories; the first bin never is on the left. See `_best_split`."""
     shift, per_hessian = whole_g * whole_g / whole_h, rows / whole_h
     best, best_g, best_h = shift, 0.0, 0.0
-    if one_hot:
+    if len(gradients) <= ONE_HOT:
         chosen = -1
         for b in inside:
             n = int(hessians[b] * per_hessian + 0.5)
