@@ -15,6 +15,7 @@ from scopefe import DataError
 from scopefe.data.dataset import Dataset, load_dataset
 from scopefe.data.kinds import encode, encode_column, kind_of
 from scopefe.data.source import read
+from scopefe.data.table import Feature, text_keys
 from scopefe.spec.models import Data
 
 
@@ -479,3 +480,10 @@ def test_the_data_of_a_spec():
 def test_what_is_no_frame_is_refused():
     with pytest.raises(DataError, match="must be a pandas DataFrame, not ndarray"):
         load(np.zeros((3, 2)))
+
+
+def test_categories_of_other_rows_do_not_change_a_models_codes():
+    few = text_keys(pd.Series(["b", None, "d", "b"]))
+    many = text_keys(pd.Series(["a", "b", None, "c", "d", "b", "e"])).take(np.array([1, 2, 4, 5]))
+    codes = [Feature("x", "categorical", None, keys).category_codes.tolist() for keys in (few, many)]
+    assert codes == [[1, 0, 2, 1]] * 2

@@ -69,9 +69,11 @@ class Feature:
 
     @cached_property
     def category_codes(self) -> Array:
-        """int64 codes as a model takes them: from 0, missing (where there is any) a category of its own."""
-        codes = self.keys.codes
-        return codes + 1 if self.keys.missing.any() else codes
+        """int64 codes as a model takes them: from 0, of the categories these rows have, missing the first.
+
+        A category that only other rows have plays no part: a model's sums, too, depend on the numbers.
+        """
+        return np.unique(self.keys.codes, return_inverse=True)[1].astype(np.int64, copy=False)
 
     def model_values(self) -> Array:
         """float64 values as a model takes them: numbers, or category codes."""

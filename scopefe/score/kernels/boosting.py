@@ -360,7 +360,7 @@ def softmax_sums(
             gradients[c, b], hessians[c, b] = g, h
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, fastmath=REASSOCIATE)
 def softmax_loss(odds: Array, scores: Array, bins: Array, classes: Array, output: Array, near: bool) -> float:
     """Return the mean of -log p of each row's class: the log of all odds' sum, less its own score.
 
