@@ -235,7 +235,8 @@ def test_an_operator_that_raises_on_a_candidate(run: Cli) -> None:
 def test_every_candidate_fails(run: Cli) -> None:
     Path("ops.py").write_text(FAILING)
     result = run("execute", "spec.yaml", "--module", "ops.py", "--set", "operators.use=[fails]", "--json")
-    assert result.exit_code == 0, result.stderr
+    assert result.exit_code == 1
+    assert "nothing could be selected" in result.stderr
     assert json.loads(result.stdout)["selected"] == []
 
 

@@ -44,6 +44,7 @@ Submit = Callable[[Sequence[Any]], Result]
 CHUNK_SECONDS = 0.1
 CHUNK_ITEMS = 1000
 AHEAD = 2
+SETTLE_SECONDS = 1.0
 LOSSES = 2
 POLL_SECONDS = 5.0
 WORKER_SECONDS = 60.0
@@ -210,18 +211,29 @@ class Loky(Workers):
 
     @contextmanager
     def _session(self, work: Callable[[Any], Any]) -> Iterator[Submit]:
+        recent: deque[Result] = deque(maxlen=AHEAD * self.jobs)
+
         def submit(items: Sequence[Any]) -> Result:
             if self._pool is None:
                 self._start()
-            return cast(Result, self._pool.submit(carry_out_file, self._ship(work), items))
+            recent.append(cast(Result, self._pool.submit(carry_out_file, self._ship(work), items)))
+            return recent[-1]
 
         try:
             yield submit
         except BaseException:
             if self._pool is not None:
+                self._settle(recent)
                 self._pool.shutdown(kill_workers=True)
             self.close()
             raise
+
+    @staticmethod
+    def _settle(calls: Iterable[Result]) -> None:
+        """Wait a moment until the pool has taken its calls up: ending it, its thread stumbles over others."""
+        until = time.monotonic() + SETTLE_SECONDS
+        while time.monotonic() < until and not all(call.running() or call.done() for call in calls):
+            time.sleep(0.001)
 
     def _start(self) -> None:
         from joblib.externals.loky import ProcessPoolExecutor

@@ -102,6 +102,7 @@ def estimate(compiled: Compiled) -> Estimate | None:
         return Estimate(resident_bytes(), {})
     settings = [spec.baseline.model_dump(mode="json"), spec.selection.model_dump(mode="json")]
     key = key_of(["calibration", data.fingerprint, compiled.universe.key, *settings])
+    bench.ready(data)
     with bench.step("estimate"):
         try:
             calibration = bench.store.hold(key, lambda: calibrate(bench, data, compiled.universe))
@@ -223,7 +224,7 @@ def calibrate(bench: Workbench, data: Dataset, universe: Universe) -> Calibratio
     """Time candidates and models on two samples of the rows; nothing of it is kept."""
     held, whole = resident_bytes(), len(data.scaled_target)
     share = min(max(LEAST_ROWS, min(ROWS, CELLS // len(data.table))) / whole, 1 / LARGER)
-    first = _measured(bench, data, universe, share, 1, TREES)  # what is compiled, is compiled here
+    first = _measured(bench, data, universe, share, 1, TREES)
     each = min(TRIED, max(1, int(TRIED_SECONDS / max(first.candidates.sum(), 1e-9))))
     small, large = (
         _measured(bench, data, universe, times * share, each, TIMED_TREES) for times in (1, LARGER)

@@ -200,6 +200,7 @@ def _select(
     block = Block(data.development, len(data.rows.train), data.scaled_target, scores.scores, objective)
     if watch.stops("halving"):
         return block, scores, Selected.nothing()
+    bench.ready(data)
     known = Stored(bench, data, compiled.universe, bench.baseline_content(data, None, settings.folds))
     engine = (
         Native(bench.evaluator, bench.engine, known, watch.stops)

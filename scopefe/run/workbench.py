@@ -64,10 +64,11 @@ class Workbench:
         self.engine: Engine = engine_of(self.spec.execution)
         self.evaluator: Evaluator = EVALUATORS[self.spec.selection.evaluator]
         self.disk = self.store.disk(self.spec.execution.cache)
+        self._ready, self._inner_seconds = False, 0.0
 
     @contextmanager
     def step(self, name: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        """Time a step and tell the listener; gives the function that tells progress."""
+        """Time a step, without those inside it, and tell the listener; gives what tells progress."""
         done = 0
 
         def advance(count: int) -> None:
@@ -76,10 +77,11 @@ class Workbench:
             self.listener(Event(self.spec.name, name, "advanced", done, total))
 
         self.listener(Event(self.spec.name, name, "started", 0, total))
-        started, reused = time.perf_counter(), self.store.reused_seconds
+        started, reused, inner = time.perf_counter(), self.store.reused_seconds, self._inner_seconds
         yield advance
-        stored = self.store.reused_seconds - reused
-        self.times.append(Timing(name, time.perf_counter() - started + stored, stored))
+        stored, seconds = self.store.reused_seconds - reused, time.perf_counter() - started
+        self.times.append(Timing(name, seconds - (self._inner_seconds - inner) + stored, stored))
+        self._inner_seconds = inner + seconds
         self.listener(Event(self.spec.name, name, "finished", done, total))
 
     def remember(self, what: str, content: Any, data: Dataset, compute: Callable[[], Any]) -> Any:
@@ -120,6 +122,13 @@ class Workbench:
         held = self.store.hold(key, lambda: (self.frame, load_dataset(self.spec.data, self.frame)))
         dataset: Dataset = held[1]
         return dataset
+
+    def ready(self, data: Dataset) -> None:
+        """Load the evaluator's code, in a step of its own: its first use on a machine compiles it."""
+        if not self._ready:
+            self._ready = True
+            with self.step("kernels"):
+                self.evaluator.ready(self.objective(data))
 
     def objective(self, data: Dataset) -> Objective:
         """Return what gains are measured in."""
@@ -269,6 +278,7 @@ class Context:
         def block() -> Block:
             scores = bench.baseline(data, rows, folds).scores
             table, target = data.development.take(rows), data.scaled_target[rows]
+            bench.ready(data)
             return Block(table, fitted, target, scores, bench.objective(data))
 
         def compute(ids: Array) -> Iterable[float | Failure]:

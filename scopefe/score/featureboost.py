@@ -72,6 +72,10 @@ class Evaluator(Protocol):
         """What a spec calls it."""
         ...
 
+    def ready(self, objective: Objective) -> None:
+        """Load what scoring needs, once per process."""
+        ...
+
     def gain(self, block: Block, values: Array, *, categorical: bool) -> float:
         """Return the gain of a candidate.
 
@@ -94,6 +98,9 @@ class LightGBM:
     """
 
     name = "lightgbm"
+
+    def ready(self, objective: Objective) -> None:
+        pass
 
     def gain(self, block: Block, values: Array, *, categorical: bool) -> float:
         n = block.fitted

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from scopefe.components import Array
+from scopefe.data.table import Table
 from scopefe.score.featureboost import Block, LightGBM
 from scopefe.score.kernels.binning import Binned, bin_categories, bin_rows, sampled_rows
 from scopefe.score.kernels.boosting import (
@@ -18,6 +20,7 @@ from scopefe.score.kernels.boosting import (
     boost_squared,
     starting_logistic_loss,
 )
+from scopefe.score.objective import Objective
 
 FAR = 700.0
 MAX_CODE = 65_000
@@ -30,6 +33,10 @@ class Kernel:
     """
 
     name = "kernel"
+
+    def ready(self, objective: Objective) -> None:
+        """Load the compiled code of an objective; where this machine does not have it yet, compile it."""
+        _load(objective)
 
     def gain(self, block: Block, values: Array, *, categorical: bool) -> float:
         best = best_metric(block, values, categorical=categorical)
@@ -63,6 +70,18 @@ def best_metric(block: Block, values: Array, *, categorical: bool = False) -> fl
     if not binned.size:
         return None
     return boosting_of(block)(binned)
+
+
+@cache
+def _load(objective: Objective) -> None:
+    rows = 4 * max(objective.classes, 2)
+    values, shape = (
+        np.arange(rows, dtype=np.float64),
+        (rows, objective.columns)[: 1 + (objective.columns > 1)],
+    )
+    block = Block(Table([], rows), rows // 2, values % max(objective.classes, 2), np.zeros(shape), objective)
+    for categorical in (False, True):
+        best_metric(block, values, categorical=categorical)
 
 
 _boosting: WeakKeyDictionary[Block, Callable[[Binned], float]] = WeakKeyDictionary()
