@@ -323,6 +323,7 @@ class Dask(Workers):
                         memory_limit=None,
                         dashboard_address="127.0.0.1:0",
                         silence_logs=logging.CRITICAL,
+                        preload=[f"from {__name__} import ignore_interrupts; ignore_interrupts()"],
                     )
                 )
             self._client = self._resources.enter_context(distributed.Client(cluster, set_as_default=False))
