@@ -445,7 +445,9 @@ def test_a_run_on_dask_survives_the_death_of_a_worker(engine):
 
 @pytest.mark.parametrize("engine", ["dask"], indirect=True)
 def test_a_dask_address_is_worked_on(engine):
-    address = engine._connected().scheduler.address
+    cluster = engine._connected()
+    cluster.wait_for_workers(2, timeout=60)
+    address = cluster.scheduler.address
     made = engine_of(Execution(engine="dask", address=address))
     assert made.jobs == 2
     assert list(made.map(Add(1), range(100))) == list(range(1, 101))
