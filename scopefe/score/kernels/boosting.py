@@ -342,19 +342,20 @@ def softmax_sums(
 ) -> None:
     """Write each class's and bin's sums of gradients p - y and hessians p(1 - p)K/(K - 1), in float32."""
     k, size = output.shape
-    total = np.zeros(len(weight))
-    scale = k / (k - 1)
+    total, share, scale = np.zeros(len(weight)), np.empty(len(weight)), k / (k - 1)
     for b in range(size):
         first, last, top = starts[b], starts[b + 1], output[:, b].max()
         for c in range(k):
             factor = math.exp(output[c, b] - top)
             for i in range(first, last):
                 total[i] += odds[c, i] * factor
+        for i in range(first, last):
+            share[i] = 1.0 / total[i]
         for c in range(k):
             factor = math.exp(output[c, b] - top)
             g, h = 0.0, 0.0
             for i in range(first, last):
-                p = odds[c, i] * factor / total[i]
+                p = odds[c, i] * factor * share[i]
                 g += weight[i] * np.float64(np.float32(p - (own[i] == c)))
                 h += weight[i] * np.float64(np.float32(scale * p * (1.0 - p)))
             gradients[c, b], hessians[c, b] = g, h
@@ -436,9 +437,11 @@ def add_tree(gradients: Array, hessians: Array, counts: Array, binned: Binned, o
     while leaves < LEAVES:
         for k in (new, leaves - 1):
             gradients[frequent], hessians[frequent] = rest_g[k], rest_h[k]
-            gain[k], left_g[k], left_h[k] = _best_split(
-                gradients, hessians, items[low[k] : high[k]], binned, g[k], h[k] + 2 * TINY, n[k], to_left
-            )
+            gain[k] = -1.0
+            if n[k] >= 2 * MIN_DATA_IN_LEAF:
+                gain[k], left_g[k], left_h[k] = _best_split(
+                    gradients, hessians, items[low[k] : high[k]], binned, g[k], h[k] + 2 * TINY, n[k], to_left
+                )
             if leaves == 1:
                 break
         new = int(np.argmax(gain[:leaves]))
