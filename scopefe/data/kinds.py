@@ -6,7 +6,7 @@ columns that are not numbers, booleans included, are categorical (the OpenFE rul
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,18 +21,21 @@ def encode(
     frame: pd.DataFrame,
     development: Array,
     *,
+    columns: Sequence[str] | None = None,
     ordinal_max_unique: int = 100,
     kinds: Mapping[str, FeatureKind] | None = None,
     missing_as: str | None = None,
 ) -> Table:
-    """Encode a frame of features.
+    """Encode the features of a frame; numbers that are floats already are shared with it.
 
     Parameters
     ----------
     frame
-        Feature columns only, with unique names; not changed.
+        Columns with unique names; not changed.
     development
         Positions of the training and selection rows: what kinds are decided on.
+    columns
+        Names of the features; None for all columns.
     ordinal_max_unique
         A numeric column with at most so many distinct values is ordinal.
     kinds
@@ -46,15 +49,16 @@ def encode(
         If a fixed kind names no column or does not suit its column.
     """
     fixed = dict(kinds or {})
-    names = [str(c) for c in frame.columns]
+    labels = frame.columns if columns is None else columns
+    names = [str(label) for label in labels]
     for name in fixed:
         if name not in names:
             raise DataError(
                 f"data.features.kinds names {name!r}, which is no feature{suggestion(name, names)}"
             )
     features = []
-    for position, name in enumerate(names):
-        series = frame.iloc[:, position]
+    for name, label in zip(names, labels, strict=True):
+        series = frame[label]
         kind = fixed.get(name) or kind_of(series.iloc[development], ordinal_max_unique)
         features.append(encode_column(name, series, kind, missing_as))
     return Table(features, len(frame))
@@ -102,7 +106,8 @@ def numbers(name: str, series: pd.Series[Any]) -> Array:
         single = (
             series.dtype in (np.dtype("float32"), pd.Float32Dtype()) or str(series.dtype) == "float[pyarrow]"
         )
-        return series.to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan)
+        values = series.to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan)
+        return np.ascontiguousarray(values)
     try:
         return pd.to_numeric(series.astype(object)).to_numpy(dtype=np.float64, na_value=np.nan)
     except (TypeError, ValueError) as error:

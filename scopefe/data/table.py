@@ -137,13 +137,17 @@ class Table:
     def take(self, positions: Array | slice) -> Table:
         """Return a table of the rows at `positions`.
 
-        A column is copied when it is first used, and kept as long as the new table is.
+        A column is copied when it is first used, and kept as long as the new table is; see `forget`.
         """
         if isinstance(positions, slice):
             positions = np.arange(self.rows)[positions]
         taken = Table(self.features, len(positions))
         taken._positions = positions if self._positions is None else self._positions[positions]
         return taken
+
+    def forget(self) -> None:
+        """Drop the copies of columns; they are made again when they are used."""
+        self._taken.clear()
 
     def numeric(self, index: int) -> Array:
         """Values of a numerical or ordinal feature, float32 or float64, shape (rows,)."""

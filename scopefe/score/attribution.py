@@ -10,8 +10,8 @@ import lightgbm as lgb
 import numpy as np
 
 from scopefe.components import Array
-from scopefe.data.table import finite
-from scopefe.score.boosting import Part, binned, boost, parameters, raw_scores, threads_for
+from scopefe.data.table import Table, finite
+from scopefe.score.boosting import Design, Part, boost, parameters, raw_scores, threads_for
 from scopefe.score.engine import Engine
 from scopefe.score.featureboost import Block, Failure, compute
 from scopefe.space.universe import Universe
@@ -52,7 +52,8 @@ def attribute(
 ) -> Attribution:
     """Rank survivors by their importance in one LightGBM on survivors and original features.
 
-    Survivors and features are held as float64 once, until LightGBM has binned them.
+    Rows are held in LightGBM's bins, about a byte per value, and few columns at once as float64; permutation
+    also needs all columns of the selection rows as float64.
 
     Parameters
     ----------
@@ -68,67 +69,62 @@ def attribute(
     shuffled = survivors[order]
     if not len(shuffled):
         return Attribution(shuffled, np.empty(0), 0, ())
-    fit, held, used, failures = _parts(universe, shuffled, block, engine.local)
-    threads = threads_for(block.fitted, fit.values.shape[1], engine.local.jobs)
+    made = _Columns(universe, shuffled, block.table)
+    design = Design(made, len(made), made.categorical(), block.target, block.scores)
+    threads = threads_for(block.fitted, design.width, engine.local.jobs)
     options = parameters(block.objective, seed=SEED, threads=threads, num_leaves=LEAVES)
-    categorical = [len(used) + i for i in block.table.categorical()]
-    data = binned(options, fit, categorical)
-    del fit
-    valid = binned(options, held, categorical, data)
-    booster, best = boost(options, data, valid, trees=TREES, patience=PATIENCE)
+    fit, held = slice(block.fitted), slice(block.fitted, None)
+    booster, best = boost(
+        options, *design.binned(options, fit, held, engine.local.map), trees=TREES, patience=PATIENCE
+    )
+    used = np.flatnonzero([i not in made.failures for i in range(len(shuffled))])
     if method == "gain":
-        importances = booster.feature_importance("gain", iteration=booster.best_iteration)[: len(used)]
+        importances = booster.feature_importance("gain", iteration=booster.best_iteration)[used]
     else:
-        losses = [_permuted_loss(booster, held, block, column, threads) for column in range(len(used))]
+        part = design.part(range(design.width), [held], engine.local.map)[0]
+        losses = [_permuted_loss(booster, part, block, column, threads) for column in used.tolist()]
         importances = block.objective.sign * (np.array(losses) - best)
     importances = np.asarray(importances, dtype=np.float64)
     ranked = np.argsort(-importances, kind="stable")
-    return Attribution(used[ranked], importances[ranked], booster.best_iteration, tuple(failures))
-
-
-def _parts(
-    universe: Universe, candidates: Array, block: Block, local: Engine
-) -> tuple[Part, Part, Array, list[Failure]]:
-    """Return rows to fit and to stop by, the candidates that are in them, and the failures.
-
-    Columns are the candidates, then the features; infinite values are missing, codes are numbers.
-    """
-    table, n, width = block.table, block.fitted, len(candidates)
-    operators, left, right = universe.decode(candidates)
-    values = [np.empty((rows, width + len(table)), order="F") for rows in (n, table.rows - n)]
-
-    def write(place: int, column: Array) -> None:
-        values[0][:, place], values[1][:, place] = column[:n], column[n:]
-
-    def fill(place: int) -> Failure | None:
-        chosen = universe.operators[operators[place]]
-        try:
-            write(place, finite(compute(chosen, table, int(left[place]), int(right[place]))))
-        except Exception as error:
-            candidate = int(candidates[place])
-            formula = universe.expression(candidate).formula
-            return Failure(candidate, formula, "attribution", f"{type(error).__name__}: {error}")
-        return None
-
-    failures = [failure for failure in local.map(fill, range(width)) if failure]
-    for i in range(len(table)):
-        write(width + i, table[i].model_values())
-    used = ~np.isin(candidates, [f.candidate for f in failures])
-    if failures:
-        values = [_without(part, np.flatnonzero(~used)) for part in values]
-    fit, held = (
-        Part(part, block.target[rows], block.scores[rows])
-        for part, rows in zip(values, (slice(n), slice(n, None)), strict=True)
+    return Attribution(
+        shuffled[used][ranked],
+        importances[ranked],
+        booster.best_iteration,
+        tuple(made.failures[i] for i in sorted(made.failures)),
     )
-    return fit, held, candidates[used], failures
 
 
-def _without(matrix: Array, columns: Array) -> Array:
-    """Close the gaps that columns leave, in the matrix itself."""
-    kept = np.delete(np.arange(matrix.shape[1]), columns)
-    for place, column in enumerate(kept):
-        matrix[:, place] = matrix[:, column]
-    return matrix[:, : len(kept)]
+class _Columns:
+    """Model columns: candidates, then features; infinite values are missing, codes are numbers.
+
+    A candidate that cannot be computed is missing throughout, so that no model uses it.
+    """
+
+    def __init__(self, universe: Universe, candidates: Array, table: Table) -> None:
+        self.failures: dict[int, Failure] = {}
+        self._universe, self._candidates, self._table = universe, candidates, table
+        self._decoded = universe.decode(candidates)
+
+    def __len__(self) -> int:
+        return len(self._candidates) + len(self._table)
+
+    def __call__(self, place: int) -> Array:
+        feature = place - len(self._candidates)
+        if feature >= 0:
+            return self._table[feature].model_values()
+        operator, left, right = (int(column[place]) for column in self._decoded)
+        try:
+            return finite(compute(self._universe.operators[operator], self._table, left, right))
+        except Exception as error:
+            candidate = int(self._candidates[place])
+            formula = self._universe.expression(candidate).formula
+            text = f"{type(error).__name__}: {error}"
+            self.failures[place] = Failure(candidate, formula, "attribution", text)
+            return np.full(self._table.rows, np.nan)
+
+    def categorical(self) -> list[int]:
+        """Return the positions of the features that are categorical."""
+        return [len(self._candidates) + i for i in self._table.categorical()]
 
 
 def _permuted_loss(booster: lgb.Booster, held: Part, block: Block, column: int, threads: int) -> float:

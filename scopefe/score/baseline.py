@@ -13,7 +13,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 from scopefe.components import Array
 from scopefe.data.table import Table
-from scopefe.score.boosting import Part, binned, boost, parameters, raw_scores, threads_for
+from scopefe.score.boosting import Design, boost, parameters, threads_for
 from scopefe.score.engine import Engine
 from scopefe.score.objective import Objective
 
@@ -50,8 +50,8 @@ def out_of_fold(
     """Compute out-of-fold raw scores.
 
     Folds are in row order (stratified for classification); each is scored by a model of the other rows that
-    stops early on it. Folds run side by side, each on its share of the cores where there is much data. No
-    more than ``engine.jobs`` float64 matrices of the rows are held, each until LightGBM has binned it.
+    stops early on it. Folds run side by side, each on its share of the cores where there is much data. Each
+    holds its rows in LightGBM's bins, about a byte per value, and few columns at once as float64.
 
     Parameters
     ----------
@@ -95,24 +95,16 @@ class Fold:
     def __call__(self, rows: tuple[Array, Array]) -> tuple[Array, int]:
         """Train and predict."""
         fit, held = rows
-        categorical = self.table.categorical()
-        data = binned(self.options, self._part(fit), categorical)
-        valid = self._part(held)
+        design = Design(
+            lambda i: self.table[i].model_values(), len(self.table), self.table.categorical(), self.target
+        )
         booster, _ = boost(
             self.options,
-            data,
-            binned(self.options, valid, categorical, data),
+            *design.binned(self.options, fit, held),
             trees=self.max_trees,
             patience=self.early_stopping,
         )
-        threads = self.options["num_threads"]
-        return raw_scores(booster, valid.values, threads), booster.best_iteration
-
-    def _part(self, rows: Array) -> Part:
-        values = np.empty((len(rows), len(self.table)), order="F")
-        for i in range(len(self.table)):
-            values[:, i] = self.table[i].model_values()[rows]
-        return Part(values, self.target[rows])
+        return design.raw_scores(booster, held, self.options["num_threads"]), booster.best_iteration
 
 
 def fold_rows(target: Array, objective: Objective, folds: int) -> list[tuple[Array, Array]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -14,6 +16,12 @@ from scopefe.score.engine import checkpoint
 from scopefe.score.objective import Objective
 
 CELLS_PER_THREAD = 1_000_000
+CELLS_AT_ONCE = 2**22
+_warnings = threading.Lock()
+
+
+Rows = slice | Array
+Each = Callable[[Callable[[int], None], Iterable[int]], Iterable[None]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +76,12 @@ def train(
 
 
 def binned(
-    chosen: Mapping[str, Any], part: Part, categorical: list[int], like: lgb.Dataset | None = None
+    chosen: Mapping[str, Any],
+    part: Part,
+    categorical: list[int],
+    like: lgb.Dataset | None = None,
+    *,
+    first: int = 0,
 ) -> lgb.Dataset:
     """Return a part as LightGBM works with it, about a byte per value; the values are needed no longer.
 
@@ -80,16 +93,91 @@ def binned(
         Positions of the categorical columns.
     like
         Training rows whose bins are taken.
+    first
+        Number of the first column.
     """
     return lgb.Dataset(
         part.values,
         label=part.target,
         init_score=part.start,
         reference=like,
+        feature_name=[f"f{first + i}" for i in range(part.values.shape[1])] if like is None else "auto",
         categorical_feature=categorical if like is None else "auto",
         params=dict(chosen),
         free_raw_data=True,
     ).construct()
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """A model matrix that is made column by column.
+
+    Parameters
+    ----------
+    column
+        Gives the float64 values of a column, shape (rows,).
+    width
+        Number of columns.
+    categorical
+        Positions of the categorical columns.
+    target, start
+        See `Part`.
+    """
+
+    column: Callable[[int], Array]
+    width: int
+    categorical: Sequence[int]
+    target: Array
+    start: Array | None = None
+
+    def part(self, columns: range, rows: Sequence[Rows], each: Each = map) -> list[Part]:
+        """Return the values of some columns, once for each of the rows."""
+        targets = [self.target[chosen] for chosen in rows]
+        matrices = [np.empty((len(target), len(columns)), order="F") for target in targets]
+
+        def fill(place: int) -> None:
+            values = self.column(columns[place])
+            for matrix, chosen in zip(matrices, rows, strict=True):
+                matrix[:, place] = values[chosen]
+
+        for _ in each(fill, range(len(columns))):
+            checkpoint()
+        starts = [None if self.start is None else self.start[chosen] for chosen in rows]
+        return [Part(*part) for part in zip(matrices, targets, starts, strict=True)]
+
+    def binned(
+        self, chosen: Mapping[str, Any], fit: Rows, held: Rows, each: Each = map
+    ) -> tuple[lgb.Dataset, lgb.Dataset]:
+        """Bin rows to train on and rows to stop by; few columns at once are held as float64.
+
+        Where all columns are too many to be held at once, LightGBM bundles none of them, not even exclusive
+        ones: which it would find among those it sees is a matter of chance.
+        """
+        lots: list[lgb.Dataset] = []
+        step = max(1, CELLS_AT_ONCE // max(len(self.target), 1))
+        if step < self.width:
+            chosen = {**chosen, "enable_bundle": False}
+        for first in range(0, self.width, step):
+            columns = range(first, min(first + step, self.width))
+            parts = self.part(columns, (fit, held), each)
+            categorical = [i - first for i in self.categorical if i in columns]
+            data = binned(chosen, parts.pop(0), categorical, first=first)
+            lot = [data, binned(chosen, parts.pop(0), categorical, data)]
+            lots = [_join(*both) for both in zip(lots, lot, strict=True)] if lots else lot
+        data, valid = lots
+        return data, valid
+
+    def raw_scores(self, booster: lgb.Booster, rows: Array, threads: int) -> Array:
+        """Return raw scores of rows; see `raw_scores`."""
+        lots = np.array_split(rows, -(-len(rows) * self.width // CELLS_AT_ONCE))
+        values = (self.part(range(self.width), [lot])[0].values for lot in lots)
+        return np.concatenate([raw_scores(booster, matrix, threads) for matrix in values])
+
+
+def _join(data: lgb.Dataset, more: lgb.Dataset) -> lgb.Dataset:
+    with _warnings, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return data.add_features_from(more)
 
 
 def boost(
