@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, cast
 
@@ -13,10 +13,10 @@ import pandas as pd
 from scopefe.components import Array
 from scopefe.data.kinds import encode, is_number
 from scopefe.data.source import read
-from scopefe.data.splits import Rows, assign, column, join, role_columns
+from scopefe.data.splits import Rows, assign, column, divide, join, role_columns
 from scopefe.data.table import Table, text_keys
 from scopefe.errors import DataError, suggestion
-from scopefe.spec.models import Data, FileSplit, Target
+from scopefe.spec.models import Data, FileSplit, Sample, Target
 
 Task = Literal["regression", "binary", "multiclass"]
 MAX_CLASSES_OF_NUMBERS = 20
@@ -76,6 +76,19 @@ class Dataset:
     def training(self) -> Table:
         """Training rows."""
         return self.table.take(self.rows.train)
+
+    def nested(self, seed: int) -> Dataset:
+        """Return the data as seen from the training rows: they are divided again, as the whole data is.
+
+        Parameters
+        ----------
+        seed
+            Seed of the division; classes are stratified where their counts permit.
+        """
+        train, selection = self.rows.train, self.rows.selection
+        size = max(1, round(len(train) * len(selection) / (len(train) + len(selection))))
+        parts = divide(train, size, self.labels.class_numbers, seed)
+        return replace(self, rows=Rows(*parts, self.rows.test))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -140,16 +153,20 @@ def load_dataset(data: Data, frame: pd.DataFrame | None = None) -> Dataset:
     labels = read_labels(target[present], data.target, data.task)
     if rows is None:
         rows = _assigned(data, table, present, labels)
-    table = table[present]
+    if not present.all():
+        table = table[present]
     features, dropped = _features(data, table)
-    _check_classes(labels, rows)
     encoded = encode(
-        features,
+        table,
         rows.development,
+        columns=features,
         ordinal_max_unique=data.features.ordinal_max_unique,
         kinds=data.features.kinds,
         missing_as=data.features.missing_as,
     )
+    if data.sample is not None:
+        rows = _sampled(rows, data.sample, labels.class_numbers)
+    _check_classes(labels, rows)
     _check_features(encoded, rows)
     return Dataset(encoded, labels, rows, dropped)
 
@@ -160,6 +177,21 @@ def _assigned(data: Data, table: pd.DataFrame, present: Array, labels: Labels) -
     if data.split.by == "column":
         return _among(assign(data.split, table, None), present)
     return assign(data.split, table[present], labels.class_numbers)
+
+
+def _sampled(rows: Rows, sample: Sample, classes: Array | None) -> Rows:
+    """Draw a part of the rows of each role, and leave them in their order."""
+
+    def part(positions: Array) -> Array:
+        size = max(1, round(len(positions) * sample.fraction))
+        if size >= len(positions):
+            return positions
+        order = np.arange(len(positions))
+        drawn = divide(order, size, None if classes is None else classes[positions], sample.seed)[1]
+        chosen: Array = positions[np.sort(drawn)]
+        return chosen
+
+    return rows.map(part)
 
 
 def _among(rows: Rows, present: Array) -> Rows:
@@ -221,7 +253,8 @@ def _one_against_rest(target: pd.Series[Any], spec: Target) -> Array:
     return inside if spec.positive is not None else ~inside
 
 
-def _features(data: Data, table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
+def _features(data: Data, table: pd.DataFrame) -> tuple[list[str], dict[str, str]]:
+    """Return the names of the features, and why other columns are none."""
     dropped = {data.target.column: "target"}
     dropped |= dict.fromkeys(role_columns(data.split), "split")
     for name in data.features.drop:
@@ -231,7 +264,7 @@ def _features(data: Data, table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, 
     kept = [c for c in table.columns if c not in dropped]
     if not kept:
         raise DataError("no column is left as a feature")
-    return table[kept], dropped
+    return kept, dropped
 
 
 def _check_classes(labels: Labels, rows: Rows) -> None:

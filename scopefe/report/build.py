@@ -36,6 +36,14 @@ from scopefe.space.universe import Universe
 from scopefe.spec.models import Spec
 
 RANKING_SHOWN = 100
+CLAIMS = {
+    "cross-fitted": "Gates and search saw training and selection rows, as in the paper: "
+    "gains are those of rows that took part in the choice. Only test rows did not.",
+    "train-only": "Gates saw training rows alone, the search training and selection rows: the space was set "
+    "without the rows that candidates were chosen on. Only test rows took no part at all.",
+    "nested": "Gates and search saw training rows alone, divided again: selection rows took no part in the "
+    "choice of features, and test rows none at all.",
+}
 PATH_KEYS = {"path", "selection", "test", "modules", "match"}
 PACKAGES = ("lightgbm", "numpy", "pandas", "scikit-learn", "scipy", "pyarrow", "networkx", "pydantic")
 
@@ -153,6 +161,8 @@ def selection_facts(
     chosen = [facts.model_copy(update={"name": name}) for facts, name in zip(ranking, names, strict=False)]
     return SelectionFacts(
         engine=spec.selection.engine,
+        protocol=spec.selection.protocol,
+        claim=CLAIMS[spec.selection.protocol],
         rounds=[_round(r) for r in selected.halving.rounds],
         survivors=len(selected.halving.survivors),
         attribution=spec.selection.attribution,

@@ -153,6 +153,8 @@ class SelectionFacts(Part):
     """What selection did."""
 
     engine: str
+    protocol: Literal["cross-fitted", "train-only", "nested"] = "cross-fitted"
+    claim: str = Field("", description="What the protocol lets one say.")
     rounds: list[RoundFacts]
     survivors: int
     attribution: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,20 @@ class Compiled:
     bounded: list[str] = field(default_factory=list)
     bench: Workbench | None = None
     data: Dataset | None = None
+
+    @cached_property
+    def searched(self) -> Dataset:
+        """The rows that candidates are scored on: the data, or its training rows divided again."""
+        assert self.data is not None
+        protocol = self.spec.selection.protocol
+        return self.data.nested(self.spec.seed) if protocol == "nested" else self.data
+
+    @cached_property
+    def gated(self) -> Dataset:
+        """The rows that operator gates see: as `searched`, or only the training rows of these."""
+        assert self.data is not None
+        protocol = self.spec.selection.protocol
+        return self.data.nested(self.spec.seed) if protocol == "train-only" else self.searched
 
     @property
     def name(self) -> str:
@@ -175,7 +190,9 @@ def _gate(result: Compiled, place: str, frame: pd.DataFrame | None, above: tuple
         if result.data is None:
             context: Any = StaticContext(result.universe)
         else:
-            context = Context(bench, result.data, result.universe, match, place == "pairs", code, advance)
+            training_only = place == "pairs"
+            rows = result.data if training_only else result.gated
+            context = Context(bench, rows, result.universe, match, training_only, code, advance)
         try:
             result.scope = admit(expression, registry, context, result.scope)
         except NeedsDataError:

@@ -18,7 +18,7 @@ from scopefe.run.engines import Threads, cores
 from scopefe.run.workbench import Workbench, sampled
 from scopefe.score.attribution import attribute
 from scopefe.score.baseline import BaselineScores, constant, out_of_fold
-from scopefe.score.boosting import threads_for
+from scopefe.score.boosting import CELLS_AT_ONCE, threads_for
 from scopefe.score.featureboost import Block, Scoring
 from scopefe.score.halving import rounds_at_most
 from scopefe.space.context import Sample
@@ -34,9 +34,9 @@ TRIED, TRIED_SECONDS = 3, 0.1
 # what it cannot tell, as it was on real tables: how the best number of trees grows with the rows, and how
 # many of the last round's candidates survive
 GROWTH, SURVIVING = 0.6, 0.5
-# bytes: per value of a matrix while LightGBM bins it, per column of its histograms, per value of an encoded
-# feature with its order and categories, per row of a candidate that is scored
-VALUE, COLUMN, ENCODED, SCORED = 17, 65_536, 32, 64
+# bytes: per value in LightGBM's bins, and of those that it bins at once; per column of its histograms; per
+# value of an encoded feature with its order and categories; per row of a candidate that is scored
+BINNED, VALUE, COLUMN, ENCODED, SCORED = 1, 17, 65_536, 32, 64
 
 _log = logging.getLogger(__name__)
 
@@ -95,9 +95,10 @@ def estimate(compiled: Compiled) -> Estimate | None:
     Estimate or None
         None without data, for the openfe package, and where the sample cannot be scored.
     """
-    bench, data, spec = compiled.bench, compiled.data, compiled.spec
-    if bench is None or data is None or spec.selection.engine != "native":
+    bench, spec = compiled.bench, compiled.spec
+    if bench is None or compiled.data is None or spec.selection.engine != "native":
         return None
+    data = compiled.searched
     if not compiled.pool_size:
         return Estimate(resident_bytes(), {})
     settings = [spec.baseline.model_dump(mode="json"), spec.selection.model_dump(mode="json")]
@@ -121,16 +122,20 @@ def peak_bytes(compiled: Compiled, data: Dataset) -> int:
 def step_bytes(compiled: Compiled, data: Dataset) -> dict[str, int]:
     """Return what each step holds at most, besides what the process holds before the first.
 
-    Folds that are trained side by side; encoded features, and a candidate per job; the matrix of survivors
-    and features, if every candidate of the last round survives.
+    Folds that are trained side by side; encoded features, and a candidate per job; survivors and features
+    binned, if every candidate of the last round survives.
     """
     n, d, jobs = len(data.scaled_target), len(data.table), jobs_here(compiled.spec)
     encoded = n * d * ENCODED
-    width = d + rounds_of(compiled, data)[-1][1]
+
+    def model(columns: int) -> int:
+        values = n * columns
+        return values * BINNED + min(values, max(CELLS_AT_ONCE, n)) * VALUE + columns * COLUMN
+
     return {
-        "baseline": min(jobs, compiled.spec.baseline.folds) * d * (n * VALUE + COLUMN),
+        "baseline": min(jobs, compiled.spec.baseline.folds) * model(d),
         "halving": encoded + jobs * n * SCORED,
-        "attribution": encoded + width * (n * VALUE + COLUMN),
+        "attribution": encoded + model(d + rounds_of(compiled, data)[-1][1]),
     }
 
 

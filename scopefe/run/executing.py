@@ -123,7 +123,7 @@ def execute(
     assert bench is not None and dataset is not None
     with bench.step("pool"):
         candidates = compiled.scope.ids()
-    block, scores, selected = _select(compiled, bench, dataset, candidates, watch)
+    block, scores, selected = select(compiled, candidates, watch)
     _extend(compiled, spec, selected, watch.stop)
     recipe = _recipe(compiled, dataset, selected)
     kept = selected.attribution.candidates[: spec.selection.keep]
@@ -184,12 +184,27 @@ def _step_time(timing: Timing) -> StepTime:
     return StepTime(**vars(timing), reused=reused, in_run=timing.step in FEATURE_ENGINEERING)
 
 
-def _select(
-    compiled: Compiled, bench: Workbench, data: Dataset, candidates: Array, watch: Watch
+def select(
+    compiled: Compiled, candidates: Array, watch: Watch
 ) -> tuple[Block | None, BaselineScores | None, Selected]:
-    """Score the baseline and select from the pool; an empty pool needs neither."""
+    """Score the baseline and select from the pool; an empty pool needs neither.
+
+    Parameters
+    ----------
+    candidates
+        int64 ids, in the order of the universe.
+    watch
+        Ends it where a budget is spent.
+
+    Returns
+    -------
+    tuple
+        The rows with their baseline scores, these, and what was selected.
+    """
     if not len(candidates):
         return None, None, Selected.nothing()
+    bench, data = compiled.bench, compiled.searched
+    assert bench is not None
     watch.admit(len(candidates), peak_bytes(compiled, data))
     if watch.stops("baseline"):
         return None, None, Selected.nothing()
@@ -201,6 +216,7 @@ def _select(
     if watch.stops("halving"):
         return block, scores, Selected.nothing()
     bench.ready(data)
+    data.development.forget()
     known = Stored(bench, data, compiled.universe, bench.baseline_content(data, None, settings.folds))
     engine = (
         Native(bench.evaluator, bench.engine, known, watch.stops)
@@ -216,8 +232,8 @@ def _extend(compiled: Compiled, spec: Spec, selected: Selected, stop: Stop | Non
     baseline = spec.baseline.model_dump(mode="json")
     graph.add("baseline", "lightgbm" if spec.baseline.boosting else "constant", ["kinds"], baseline)
     halving = {"data_blocks": selection.data_blocks, "min_candidates": selection.min_candidates,
-               "seed": spec.seed, "metric": selection.metric,
-               "evaluator": selection.evaluator}  # fmt: skip
+               "seed": spec.seed, "metric": selection.metric, "evaluator": selection.evaluator,
+               "protocol": selection.protocol}  # fmt: skip
     graph.add("halving", selection.engine, ["pool", "baseline"], halving)
     if stop is None:
         graph.add("attribution", selection.attribution, ["halving", "baseline"])

@@ -58,19 +58,19 @@ def load_spec(
     """
     root, path = _document(spec)
     for fragment in fragments:
-        root = merge(root, _read(find_spec_file(os.fspath(fragment)), ()))
+        root = merge(root, read_spec_file(find_spec_file(os.fspath(fragment))))
     for text in overrides:
         root = merge(root, override(text))
     root = root.rewrite(_with_environment)
     files = set(_file_paths(root.plain()))
     root = root.rewrite(lambda place, node: _absolute(node) if place in files else node)
 
-    loaded = validated(root)
+    loaded = validated(root, Spec)
     components = _components(loaded, root, modules)
     fail([*operator_problems(loaded, root, components), *gate_problems(loaded, root, components)])
     specs = set(_spec_paths(loaded, components))
-    root = root.rewrite(lambda place, node: _absolute_spec(node) if place in specs else node)
-    loaded = validated(root)
+    root = root.rewrite(lambda place, node: absolute_spec(node) if place in specs else node)
+    loaded = validated(root, Spec)
     loaded._origin = Origin(
         path,
         tuple(overrides),
@@ -144,10 +144,11 @@ def _document(spec: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Node, P
     if isinstance(spec, Mapping):
         return _extended(from_python(spec), ()), None
     path = find_spec_file(os.fspath(spec))
-    return _read(path, ()), path.absolute()
+    return read_spec_file(path), path.absolute()
 
 
-def _read(path: Path, chain: tuple[Path, ...]) -> Node:
+def read_spec_file(path: Path, chain: tuple[Path, ...] = ()) -> Node:
+    """Read a document, laid over what it extends; `chain` are the files that extend it."""
     return _extended(read_document(path), (*chain, path))
 
 
@@ -164,7 +165,7 @@ def _extended(node: Node, chain: tuple[Path, ...]) -> Node:
         if base.resolve() in [path.resolve() for path in chain]:
             cycle = " extends ".join(str(path) for path in (*chain, base))
             raise SpecError(f"specs extend each other in a circle: {cycle}", entry.mark)
-        below = merge(below, _read(base, chain))
+        below = merge(below, read_spec_file(base, chain))
     return merge(below, node)
 
 
@@ -220,7 +221,8 @@ def _names_spec(hints: Sequence[Any]) -> bool:
     return any(isinstance(hint, SpecPathMarker) or _names_spec(typing.get_args(hint)) for hint in hints)
 
 
-def _absolute_spec(node: Node) -> Node:
+def absolute_spec(node: Node) -> Node:
+    """Turn the name of a spec into the absolute path of its file."""
     return replace(node, value=str(find_spec_file(node.value, node.folder, node.mark).absolute()))
 
 

@@ -208,6 +208,13 @@ class Features(Section):
     missing_as: str | None = Field(None, description="Category that stands for missing text values.")
 
 
+class Sample(Section):
+    """A random part of the rows of each role; kinds of columns are told by all rows."""
+
+    fraction: Annotated[float, Field(gt=0, le=1)] = Field(description="Share of each role's rows.")
+    seed: Seed = 1
+
+
 class Data(Section):
     """What the search is applied to."""
 
@@ -215,6 +222,7 @@ class Data(Section):
     target: Annotated[Target, _named("column")]
     task: Literal["auto", "regression", "binary", "multiclass"] = "auto"
     split: Split = FractionSplit()
+    sample: Sample | None = Field(None, description="Use only a random part of the rows.")
     features: Features = Features()
 
 
@@ -314,6 +322,11 @@ class Baseline(Section):
 class Selection(Section):
     """How candidates are scored and kept."""
 
+    protocol: Literal["cross-fitted", "train-only", "nested"] = Field(
+        "cross-fitted",
+        description="What sees the selection rows: `cross-fitted`, gates and search, as in the paper; "
+        "`train-only`, the search but no gate; `nested`, neither: they divide the training rows again.",
+    )
     engine: Literal["native", "openfe"] = Field(
         "native", description="`openfe` runs the openfe package on the same pool, as a reference."
     )

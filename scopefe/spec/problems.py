@@ -7,15 +7,16 @@ import typing
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from scopefe.errors import Mark, SpecError, suggestion
 from scopefe.spec.document import Node, is_gate
-from scopefe.spec.models import KeyPath, Spec
+from scopefe.spec.models import KeyPath
 
+M = TypeVar("M", bound=BaseModel)
 EXAMPLES: dict[KeyPath, str] = {
     ("name",): "name: my-run",
     ("data",): "data: {source: table.csv, target: COLUMN}",
@@ -93,26 +94,26 @@ def dotted(path: KeyPath) -> str:
     return text
 
 
-def validated(root: Node) -> Spec:
+def validated(root: Node, model: type[M]) -> M:
     """Make the model of a document.
 
     Raises
     ------
     SpecError
-        If the document does not have the structure of a spec.
+        If the document does not have the structure of the model.
     """
     try:
-        return Spec.model_validate(root.plain(), strict=True)
+        return model.model_validate(root.plain(), strict=True)
     except ValidationError as error:
-        fail(_structure_problems(error, root))
+        fail(_structure_problems(error, root, model))
         raise
 
 
-def _structure_problems(error: ValidationError, root: Node) -> Iterator[Problem]:
+def _structure_problems(error: ValidationError, root: Node, model: type[BaseModel]) -> Iterator[Problem]:
     for path, details in by_place(error, root.plain()):
         kind = details[0]["type"]
         if kind == "extra_forbidden":
-            yield _unknown_key(path, details[0], root)
+            yield _unknown_key(path, details[0], root, model)
         elif kind == "missing":
             yield _missing(path, root)
         elif kind == "union_tag_not_found":
@@ -161,32 +162,32 @@ def _missing(path: KeyPath, root: Node) -> Problem:
     return Problem(f"{dotted(path)} is missing{example}", key_mark(root, path))
 
 
-def _unknown_key(path: KeyPath, details: ErrorDetails, root: Node) -> Problem:
-    key, where = str(path[-1]), dotted(path[:-1]) or "the spec"
-    hint = suggestion(key, _known_keys(details["loc"][:-1]))
-    owner = _section_with(key) if len(path) == 1 and "did you mean" not in hint else None
+def _unknown_key(path: KeyPath, details: ErrorDetails, root: Node, model: type[BaseModel]) -> Problem:
+    key, where = str(path[-1]), dotted(path[:-1]) or f"the {model.__name__.lower()}"
+    hint = suggestion(key, _known_keys(details["loc"][:-1], model))
+    owner = _section_with(key, model) if len(path) == 1 and "did you mean" not in hint else None
     if owner:
         hint = f"; it belongs under {owner}"
     return Problem(f"unknown key {key!r} in {where}{hint}", key_mark(root, path))
 
 
-def _section_with(key: str) -> str | None:
-    for name, field in Spec.model_fields.items():
+def _section_with(key: str, model: type[BaseModel]) -> str | None:
+    for name, field in model.model_fields.items():
         models = _models(field.annotation)
         if len(models) == 1 and key in models[0].model_fields:
             return name
     return None
 
 
-def _known_keys(location: tuple[int | str, ...]) -> list[str]:
-    models: list[type[BaseModel]] = [Spec]
+def _known_keys(location: tuple[int | str, ...], model: type[BaseModel]) -> list[str]:
+    models: list[type[BaseModel]] = [model]
     for part in location:
         if len(models) > 1:
             models = _tagged(models, part) or models
         else:
             models = [m for f in _fields(models[0], part) for m in _models(f)] or models
-    extends = ["extends"] if models == [Spec] else []
-    return [field.alias or name for model in models for name, field in model.model_fields.items()] + extends
+    extends = ["extends"] if models == [model] else []
+    return [field.alias or name for m in models for name, field in m.model_fields.items()] + extends
 
 
 def _fields(model: type[BaseModel], key: str | int) -> list[Any]:
