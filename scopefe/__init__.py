@@ -26,12 +26,23 @@ if TYPE_CHECKING:
     from scopefe.data.table import Table
     from scopefe.recipe.recipe import Recipe
     from scopefe.registry import operator, operator_gate, pair_gate
-    from scopefe.run.api import Compiled, Estimate, Run, Store, compile, estimate, execute
+    from scopefe.run.api import (
+        Compiled,
+        Estimate,
+        Run,
+        Store,
+        audit_pool,
+        compile,
+        estimate,
+        execute,
+        run_study,
+    )
     from scopefe.space.context import GateContext, Sample
     from scopefe.space.pairs import PairSet
     from scopefe.space.scope import Scope
     from scopefe.spec.loader import load_spec
     from scopefe.spec.models import Spec
+    from scopefe.spec.study import Study, load_study
 
 __version__ = "0.1.0"
 
@@ -53,14 +64,18 @@ _LAZY = {
     "SpecPath": "scopefe.components",
     "State": "scopefe.components",
     "Store": "scopefe.run.api",
+    "Study": "scopefe.spec.study",
     "Table": "scopefe.data.table",
+    "audit_pool": "scopefe.run.api",
     "compile": "scopefe.run.api",
     "estimate": "scopefe.run.api",
     "execute": "scopefe.run.api",
     "load_spec": "scopefe.spec.loader",
+    "load_study": "scopefe.spec.study",
     "operator": "scopefe.registry",
     "operator_gate": "scopefe.registry",
     "pair_gate": "scopefe.registry",
+    "run_study": "scopefe.run.api",
 }
 
 __all__ = [
@@ -87,16 +102,20 @@ __all__ = [
     "SpecPath",
     "State",
     "Store",
+    "Study",
     "Table",
     "UnknownNameError",
     "__version__",
+    "audit_pool",
     "compile",
     "estimate",
     "execute",
     "load_spec",
+    "load_study",
     "operator",
     "operator_gate",
     "pair_gate",
+    "run_study",
 ]
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())

@@ -35,7 +35,10 @@ LINKED = [*PAGES, ROOT / "CHANGELOG.md", *sorted(ROOT / "docs" / name for name i
 SPECS, RUNS = (ROOT / "docs" / name for name in ("specs.md", "runs.md"))
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-STEPS = "data|pairs|operators|pool|estimate|baseline|halving|attribution|openfe|recipe|evaluation"
+STEPS = (
+    "data|pairs|operators|kernels|pool|estimate|baseline|halving|attribution|openfe|recipe|evaluation|audit|"
+    "controls|study"
+)
 PROGRESS = re.compile(rf"^\S+: ({STEPS})\b.*")
 ANYTHING = "…"
 

@@ -29,6 +29,28 @@ GLUE = "\N{NO-BREAK SPACE}"
 LINEAR_UP_TO = 200
 
 
+def environment() -> Environment:
+    """Return where the templates of pages are found, with what they write numbers by."""
+    made = Environment(
+        loader=PackageLoader("scopefe.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "thousands": thousands,
+        "number": number,
+        "fixed": fixed,
+        "percent": percent,
+        "seconds": seconds,
+        "metric": metric_name,
+        "compact": compact,
+    }
+    made.globals |= {"aligned": aligned, "scale": Scale.of, "nothing": NOTHING}
+    return made
+
+
 def render(report: Report) -> str:
     """Return a report as a self-contained HTML page.
 
@@ -42,36 +64,23 @@ def render(report: Report) -> str:
     str
         A page with its styles, figures and script inside; it loads nothing.
     """
-    environment = Environment(
-        loader=PackageLoader("scopefe.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "thousands": thousands,
-        "number": number,
-        "fixed": fixed,
-        "percent": percent,
-        "seconds": seconds,
-        "metric": metric_name,
-        "compact": compact,
-    }
-    environment.globals |= {"aligned": aligned, "scale": Scale.of, "nothing": NOTHING}
-    return environment.get_template("report.html.j2").render(
-        report=report,
-        verdict=verdict(report),
-        found=found(report),
-        probe=probe(report.probe),
-        strip=strip(report.evaluation),
-        seeds=by_seed(report.evaluation),
-        stages=stages(report),
-        losses=losses(report),
-        failure_groups=failure_groups(report.selection.failures),
-        kinds=Counter(f.kind for f in report.data.features),
-        picture=draw(report.graph),
-        spec_text=as_yaml(report.spec),
+    return (
+        environment()
+        .get_template("report.html.j2")
+        .render(
+            report=report,
+            verdict=verdict(report),
+            found=found(report),
+            probe=probe(report.probe),
+            strip=strip(report.evaluation),
+            seeds=by_seed(report.evaluation),
+            stages=stages(report),
+            losses=losses(report),
+            failure_groups=failure_groups(report.selection.failures),
+            kinds=Counter(f.kind for f in report.data.features),
+            picture=draw(report.graph),
+            spec_text=as_yaml(report.spec),
+        )
     )
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from scopefe.components import Component
 from scopefe.space.graph import key_of
 
-PARTS = ("components.py", "data", "evaluate", "gates", "operators", "run", "score", "space")
+PARTS = ("audit", "components.py", "data", "evaluate", "gates", "operators", "run", "score", "space")
 PACKAGES = ("lightgbm", "numba", "numpy", "pandas", "scikit-learn", "scipy")
 
 _STARTED = time.time()

@@ -177,3 +177,19 @@ class Universe:
             return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
         numeric, total, o = len(self.items(NUM)), len(self.items(ANY)), len(self.ordinals)
         return np.arange(numeric - o, numeric), np.arange(total - o, total)
+
+    def canonical(self, ids: Array) -> Array:
+        """Return candidates with those that repeat another replaced by it."""
+        result = np.array(ids, dtype=np.int64)
+        for position, block in enumerate(self.blocks):
+            first, second = (place + block.offset for place in self.doubles(position))
+            if len(second):
+                repeats = (result >= second[0]) & (result <= second[-1])
+                result[repeats] += first[0] - second[0]
+        return result
+
+    def unique(self) -> Array:
+        """Return the ids of all distinct candidates, int64, ascending."""
+        ids = np.arange(self.size, dtype=np.int64)
+        distinct: Array = ids[self.canonical(ids) == ids]
+        return distinct

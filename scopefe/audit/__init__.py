@@ -1,0 +1,1 @@
+"""What the gates of a spec cost and bring: the whole universe scored, and the pool held against it."""

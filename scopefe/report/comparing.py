@@ -1,0 +1,72 @@
+"""Runs side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from scopefe.audit.statistics import Margins
+from scopefe.report.evidence import METRICS
+from scopefe.report.model import Report
+from scopefe.report.tables import Column, Spread, Table, decimals, metric, share, spread, whole
+
+
+def comparison(reports: Sequence[Report]) -> Table:
+    """Compare runs with the first one: candidates, time, score, features in common.
+
+    Scores are compared where data, split and evaluation are the first run's.
+    """
+    first = reports[0]
+    evaluations = [r.evaluation for r in reports if r.evaluation is not None]
+    names = sorted({METRICS[e.metric] for e in evaluations})
+    return Table(
+        "comparison",
+        "Runs" + (f", by {' and '.join(names)}" if names else ""),
+        [
+            Column("run"),
+            Column("data"),
+            Column("candidates", whole),
+            Column("reduction", share),
+            Column("RUN (s)", decimals(1)),
+            Column("base", spread),
+            Column("with features", spread),
+            Column("difference", lambda v: ("+" if v > 0 else "") + metric(v)),
+            Column("against the first"),
+            Column("features in common", whole),
+        ],
+        [_row(report, first) for report in reports],
+        "Against the first: a tie is within 0.005 of ROC-AUC or accuracy, and 1 % of RMSE.",
+    )
+
+
+def _row(report: Report, first: Report) -> list[Any]:
+    formulas = {s.formula for s in report.selection.selected}
+    common = len(formulas & {s.formula for s in first.selection.selected})
+    return [
+        report.name,
+        report.data.source,
+        report.space.pool.raw,
+        report.space.reduction,
+        report.volatile.run_seconds,
+        *_scores(report, first),
+        None if report is first else common,
+    ]
+
+
+def _scores(report: Report, first: Report) -> list[Any]:
+    facts, other = report.evaluation, first.evaluation
+    if facts is None:
+        return [None] * 4
+    base, after = facts.base, facts.with_features or facts.base
+    shown: list[Any] = [Spread(base.mean, base.std), Spread(after.mean, after.std)]
+    comparable = (
+        report is not first
+        and other is not None
+        and (report.data.fingerprint, facts.metric, facts.protocol)
+        == (first.data.fingerprint, other.metric, other.protocol)
+    )
+    if not comparable or other is None:
+        return [*shown, None, None]
+    reference = (other.with_features or other.base).mean
+    outcome = Margins().outcome(after.mean, reference, metric=facts.metric)
+    return [*shown, after.mean - reference, outcome]

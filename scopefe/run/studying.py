@@ -1,0 +1,272 @@
+"""From a study to its facts: runs what is missing, and keeps every run in the study's folder."""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+import scopefe
+from scopefe.audit.model import AuditFacts
+from scopefe.errors import DataError
+from scopefe.recipe.arrays import atomically
+from scopefe.report import build
+from scopefe.report.model import Report
+from scopefe.report.study import LegFacts, ProbeSeedFacts, StudyFacts, TableFacts
+from scopefe.run.auditing import Scored, audit_pool
+from scopefe.run.code import code_key
+from scopefe.run.engines import cores
+from scopefe.run.executing import execute
+from scopefe.run.progress import Event, Listener, silent
+from scopefe.run.store import Store
+from scopefe.space.graph import key_of
+from scopefe.spec.models import FileSource, Spec
+from scopefe.spec.study import Study
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Leg:
+    """A run of a study."""
+
+    dataset: str
+    variant: str
+    split: int | None
+    spec: Spec
+
+
+@dataclass(eq=False)
+class Folder:
+    """What a study has computed, a file each; its name has a key of all that it depends on.
+
+    Parameters
+    ----------
+    path
+        The folder; made when something is kept.
+    """
+
+    path: Path
+
+    def kept(self, name: str, key: str, kind: type[T], compute: Callable[[], T]) -> T:
+        """Return what is kept under a name and key; compute and keep it if it is not there."""
+        adapter = TypeAdapter(kind)
+        plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name)
+        file = self.path / f"{plain}-{key[:16]}.json"
+        try:
+            return adapter.validate_json(file.read_bytes())
+        except (OSError, ValidationError):
+            value = compute()
+        atomically(file, lambda path: path.write_bytes(adapter.dump_json(value, indent=1)))
+        return value
+
+
+def run_study(study: Study, folder: Path, *, listener: Listener = silent) -> StudyFacts:
+    """Run what is missing of a study, and return all of it.
+
+    A run that was made before, with the same spec, data and code, is not made again.
+
+    Parameters
+    ----------
+    study
+        From `scopefe.load_study`.
+    folder
+        Where runs are kept.
+    listener
+        Told of progress: the study's own, and that of its runs.
+
+    Raises
+    ------
+    ScopefeError
+        If a spec, its data or a component is at fault, or no dataset is there.
+    """
+    return Studying(study, Folder(folder / "runs"), listener)()
+
+
+@dataclass(eq=False)
+class Studying:
+    """A study under way."""
+
+    study: Study
+    folder: Folder
+    listener: Listener
+    done: int = 0
+    total: int = 0
+    absent: dict[str, str] = field(default_factory=dict)
+
+    def __call__(self) -> StudyFacts:
+        """Run it, one dataset after the other; all specs are loaded before."""
+        study = self.study
+        legs = {name: list(self._legs(name)) for name in study.datasets}
+        legs = {name: found for name, found in legs.items() if self._present(name, found[0].spec)}
+        if not legs:
+            raise DataError(f"study {study.name!r}: no dataset is there, first {self._first_absent()}")
+        audits = [study.audit is not None, bool(study.audit and study.audit.probe_seeds)]
+        self.total = sum(len(found) + sum(audits) for found in legs.values())
+        self._tell("started")
+        facts = StudyFacts(
+            scopefe=scopefe.__version__,
+            name=study.name,
+            description=study.description,
+            versions=build.versions(),
+            machine=f"{platform.system()} {platform.machine()}, {cores()} cores",
+            reference=study.reference,
+            subject=study.subject,
+            inter=study.inter,
+            evaluations=list(study.evaluations),
+            absolute_margin=study.margins.absolute,
+            relative_margin=study.margins.relative,
+            datasets=[],
+            absent=self.absent,
+            legs=[],
+            audits={},
+            probe_seeds={},
+        )
+        for name, found in legs.items():
+            self._dataset(name, found, facts)
+        self._tell("finished")
+        return facts
+
+    def _legs(self, dataset: str) -> Iterator[Leg]:
+        study = self.study
+        for evaluation in study.evaluations:
+            for seed in study.seeds:
+                for variant in study.variants:
+                    chosen = [f"seed={seed}", f"evaluation.protocol={evaluation}"]
+                    yield Leg(dataset, variant, None, study.spec(dataset, variant, *chosen))
+        splits = study.splits
+        if splits is None:
+            return
+        variants = list(dict.fromkeys([study.reference, study.subject, *splits.variants]))
+        shares = f"train: {splits.train}, selection: {splits.selection}, test: {splits.test}"
+        for number in range(splits.count):
+            for variant in variants:
+                chosen = [
+                    f"data.split={{by: fractions, {shares}, seed: {splits.seed + number}}}",
+                    f"seed={study.seeds[0]}",
+                    f"evaluation.protocol={study.evaluations[0]}",
+                    f"evaluation.seeds={splits.evaluation_seeds}",
+                ]
+                yield Leg(dataset, variant, number + 1, study.spec(dataset, variant, *chosen))
+
+    def _present(self, name: str, spec: Spec) -> bool:
+        source = spec.data.source
+        if isinstance(source, FileSource) and not Path(source.path).is_file():
+            self.absent[name] = Path(source.path).name
+            return False
+        return True
+
+    def _first_absent(self) -> str:
+        return next(f"{file} of {name}" for name, file in self.absent.items())
+
+    def _dataset(self, name: str, legs: Sequence[Leg], facts: StudyFacts) -> None:
+        """Run all legs of a dataset with one store, then its audits."""
+        store = Store()
+        reports = [(leg, self._report(leg, store)) for leg in legs]
+        facts.datasets.append(_table(name, reports[0][1]))
+        facts.legs += [
+            LegFacts.of(report, dataset=name, variant=leg.variant, split=leg.split) for leg, report in reports
+        ]
+        if self.study.audit is None:
+            return
+        spec = self.study.spec(name, self.study.subject, f"seed={self.study.seeds[0]}")
+        scored = Scored(spec, None, store, self.listener)
+        facts.audits[name] = self._audit(name, spec, scored)
+        if self.study.audit.probe_seeds:
+            facts.probe_seeds[name] = self._probe_seeds(name, spec, scored)
+
+    def _report(self, leg: Leg, store: Store) -> Report:
+        place = "" if leg.split is None else f"-split{leg.split}"
+        protocol = leg.spec.evaluation.protocol
+        name = f"{leg.dataset}-{leg.variant}{place}-seed{leg.spec.seed}-{protocol}"
+
+        def compute() -> Report:
+            report = execute(leg.spec, store=store, listener=self.listener, write=False).report
+            if report.evaluation is None:
+                raise DataError(
+                    f"{leg.spec.name}: there is no evaluation: no seeds, no test rows, or no time"
+                )
+            return report
+
+        report = self.folder.kept(name, _key("run", leg.spec), Report, compute)
+        self._advance()
+        return report
+
+    def _audit(self, name: str, spec: Spec, scored: Scored) -> AuditFacts:
+        asked = self.study.audit
+        assert asked is not None
+        against = {variant: self.study.spec(name, variant, f"seed={spec.seed}") for variant in asked.against}
+        key = _key("audit", spec, asked.controls, {n: _plain(s) for n, s in against.items()})
+
+        def compute() -> AuditFacts:
+            return audit_pool(spec, against=against, seeds=asked.controls, scored=scored)
+
+        found = self.folder.kept(f"{name}-audit", key, AuditFacts, compute)
+        self._advance()
+        return found
+
+    def _probe_seeds(self, name: str, spec: Spec, scored: Scored) -> list[ProbeSeedFacts]:
+        asked = self.study.audit
+        assert asked is not None
+
+        def of(seed: int) -> ProbeSeedFacts:
+            other = self.study.spec(
+                name, self.study.subject, f"seed={spec.seed}", f"scope.operators.seed={seed}"
+            )
+            compiled = scored.compile(other)
+            found = scored.ranking.enrichment(scored.ranking.members(compiled.scope))
+            probe = build.probe_facts(compiled.facts) or []
+            return ProbeSeedFacts(
+                seed=seed,
+                operators=[p.operator for p in probe if p.kept],
+                pool=compiled.space.pool,
+                enrichment=found.value if found.pool else None,
+            )
+
+        def compute() -> list[ProbeSeedFacts]:
+            return [of(seed) for seed in asked.probe_seeds]
+
+        key = _key("probe seeds", spec, asked.probe_seeds)
+        result = self.folder.kept(f"{name}-probe-seeds", key, list[ProbeSeedFacts], compute)
+        self._advance()
+        return result
+
+    def _advance(self) -> None:
+        self.done += 1
+        self._tell("advanced")
+
+    def _tell(self, happened: str) -> None:
+        self.listener(Event(self.study.name, "study", happened, self.done, self.total))  # type: ignore[arg-type]
+
+
+def _key(what: str, spec: Spec, *others: object) -> str:
+    """Return a key of the results of a spec: its values, its data file, and the code."""
+    source = spec.data.source
+    file = Path(source.path).stat() if isinstance(source, FileSource) else None
+    components = spec.origin.components
+    own = [*components.operators, *components.pair_gates, *components.operator_gates]
+    stamp = None if file is None else [file.st_size, file.st_mtime_ns]
+    return key_of([what, _plain(spec), stamp, code_key(own), list(others)])
+
+
+def _plain(spec: BaseModel) -> Mapping[str, object]:
+    return spec.model_dump(mode="json", by_alias=True, exclude={"execution", "report"})
+
+
+def _table(name: str, report: Report) -> TableFacts:
+    kinds = [feature.kind for feature in report.data.features]
+    return TableFacts(
+        name=name,
+        task=report.data.task,
+        train=report.data.rows["train"],
+        selection=report.data.rows["selection"],
+        test=report.data.rows["test"],
+        numerical=kinds.count("numerical"),
+        ordinal=kinds.count("ordinal"),
+        categorical=kinds.count("categorical"),
+    )

@@ -1,0 +1,265 @@
+"""The exhaustive audit: the ranking, the controls, and California's figures in the paper."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from conftest import needs_data
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_controls import MIXED, slot_of
+
+import scopefe
+from scopefe.audit.controls import CONTROLS, control, matched
+from scopefe.audit.ranking import Ranking
+from scopefe.cli.main import cli
+from scopefe.run.auditing import Scored, audit_pool, last_rows
+from scopefe.run.store import Store
+from scopefe.space.scope import Scope
+
+CALIFORNIA = "{gate: list, use: ['+', min, '-', GroupByThenRank, '/', '*', max]}"
+SPLIT = "data.split={train: 0.5, selection: 0.3, test: 0.2}"
+
+
+def frame(rows=300):
+    rng = np.random.default_rng(0)
+    a, b, c = rng.normal(size=(3, rows))
+    g = rng.integers(0, 4, size=rows)
+    return pd.DataFrame({"a": a, "b": b, "c": c, "g": g, "y": a * b + g + 0.1 * rng.normal(size=rows)})
+
+
+def spec_of(*overrides):
+    document = {"name": "small", "data": {"target": "y"}, "baseline": {"max_trees": 50}}
+    return scopefe.load_spec(document, overrides=[SPLIT, "evaluation.seeds=0", *overrides])
+
+
+def ranked(gains=None, seed=0):
+    ids = MIXED.unique()
+    rng = np.random.default_rng(seed)
+    return Ranking(MIXED, ids, rng.normal(size=len(ids)) if gains is None else gains)
+
+
+def some_pool(ranking, seed=1, size=40):
+    inside = np.zeros(len(ranking), dtype=bool)
+    inside[np.random.default_rng(seed).choice(len(ranking), size, replace=False)] = True
+    return inside
+
+
+# --- the ranking
+
+
+def test_unique_candidates_are_as_many_as_are_counted():
+    everything = Scope.everything(MIXED)
+    counted = sum(everything.count_unique(i) for i in range(len(MIXED.operators)))
+    assert len(MIXED.unique()) == counted
+    formulas = [e.formula for e in MIXED.expressions(MIXED.unique())]
+    assert len(set(formulas)) == len(formulas)
+    whole = {e.formula for e in MIXED.expressions(np.arange(MIXED.size))}
+    assert whole == set(formulas)
+
+
+def test_a_candidate_that_repeats_another_is_that_one():
+    ids = np.arange(MIXED.size)
+    same = MIXED.canonical(ids)
+    changed = ids[same != ids]
+    assert len(changed) == MIXED.size - len(MIXED.unique())
+    for first, second in zip(MIXED.expressions(changed), MIXED.expressions(same[changed]), strict=True):
+        assert first == second
+
+
+def test_ties_are_in_the_order_of_the_universe_and_failures_last():
+    gains = np.zeros(len(MIXED.unique()))
+    gains[5], gains[7] = 1.0, np.nan
+    ranking = ranked(gains)
+    assert ranking.order[:3].tolist() == [5, 0, 1]
+    assert ranking.order[-1] == 7
+    assert ranking.ranks[5] == 1
+
+
+def test_the_whole_universe_is_no_better_than_chance():
+    ranking = ranked()
+    inside = ranking.members(Scope.everything(MIXED))
+    assert inside.all()
+    assert ranking.enrichment(inside).value == 1
+    assert ranking.recall(inside, [10, 10**9]) == {10: 1.0}
+
+
+def test_the_best_candidates_are_the_most_enriched_pool():
+    ranking = ranked()
+    inside = ranking.ranks <= 30
+    assert ranking.enrichment(inside).hits == 30
+    assert ranking.recall(inside, [15, 60]) == {15: 1.0, 60: 0.5}
+
+
+# --- controls
+
+
+def drawn_one_by_one(ranking, inside, name, seeds):
+    """Draw the control's pools candidate by candidate, as its definition says."""
+    rng = np.random.default_rng(99)
+    unary, size = ranking.unary, int(inside.sum())
+    operators = ranking.decoded[0]
+    slots = {i: slot_of(MIXED, int(c)) for i, c in enumerate(ranking.ids) if not unary[i]}
+    label = {
+        "random-pair": lambda i: operators[i],
+        "random-operator": lambda i: slots[i],
+        "random-joint": lambda i: 0,
+    }[name]
+    groups: dict = {}
+    for i in np.flatnonzero(~unary):
+        groups.setdefault(label(i), []).append(i)
+    values = []
+    for _ in range(seeds):
+        pool = list(np.flatnonzero(inside & unary))
+        for members in groups.values():
+            pool += list(rng.choice(members, sum(inside[i] for i in members), replace=False))
+        hits = (ranking.ranks[pool] <= size).sum()
+        values.append(hits / size / (size / len(ranking)))
+    return np.array(values)
+
+
+@pytest.mark.parametrize("name", CONTROLS)
+def test_controls_are_distributed_as_pools_that_are_drawn_one_by_one(name):
+    ranking = ranked()
+    inside = some_pool(ranking)
+    fast = control(ranking, inside, name, seeds=4000)
+    slow = drawn_one_by_one(ranking, inside, name, 1500)
+    spread = np.hypot(fast.drawn.std() / np.sqrt(4000), slow.std() / np.sqrt(1500))
+    assert abs(fast.drawn.mean() - slow.mean()) < 4 * spread + 1e-12
+    assert fast.drawn.std() == pytest.approx(slow.std(), rel=0.15, abs=1e-12)
+    assert fast.observed == ranking.enrichment(inside).value
+
+
+@settings(deadline=None, max_examples=30)
+@given(seed=st.integers(0, 2**16), size=st.integers(1, 200))
+def test_a_control_that_has_no_choice_is_the_pool_itself(seed, size):
+    ranking = ranked(seed=seed)
+    inside = some_pool(ranking, seed, min(size, len(ranking)))
+    inside[~ranking.unary] = True
+    for name in CONTROLS:
+        found = control(ranking, inside, name, seeds=5)
+        np.testing.assert_allclose(found.drawn, found.observed)
+        assert found.p == 1
+
+
+def test_controls_depend_on_their_seed_only():
+    ranking = ranked()
+    inside = some_pool(ranking)
+    first, again, other = (
+        control(ranking, inside, "random-joint", seeds=50, seed=s).drawn for s in (1, 1, 2)
+    )
+    assert (first == again).all()
+    assert (first != other).any()
+
+
+def test_pools_are_compared_at_the_smaller_ones_size():
+    ranking = ranked()
+    binary = np.flatnonzero(~ranking.unary)
+    few, many = np.zeros((2, len(ranking)), dtype=bool)
+    few[binary[:20]] = True
+    many[binary] = True
+    budget, first, second = matched(ranking, few, many, seeds=2000)
+    assert budget == 20
+    best = ranking.ranks <= 20
+    np.testing.assert_allclose(first, (few & best).sum() / 20 / (20 / len(ranking)))
+    share = (many & best).sum() / len(binary)
+    assert second.mean() * 20 * 20 / len(ranking) == pytest.approx(20 * share, rel=0.1)
+
+
+# --- from a spec
+
+
+def test_an_audit_says_what_the_gates_cost():
+    spec = spec_of("scope.pairs={gate: hard-intra, target_cluster_size: 2}")
+    store = Store()
+    found = audit_pool(spec, data=frame(), store=store, seeds=50)
+    compiled = scopefe.compile(spec, data=frame(), store=store)
+    assert found.enrichment.pool == compiled.space.pool.unique
+    assert found.enrichment.universe == compiled.space.universe.unique
+    assert sum(part.pool for part in found.operators) == found.enrichment.pool
+    assert sum(part.hits for part in found.operators) == found.enrichment.hits
+    assert sum(part.best for part in found.operators) == found.enrichment.pool
+    assert found.inside.candidates + found.outside.candidates == found.enrichment.universe
+    assert {c.control for c in found.controls} == set(CONTROLS)
+    full = scopefe.execute(spec_of(), data=frame(), write=False)
+    selected = [s.formula for s in full.report.selection.selected]
+    assert [s.formula for s in found.selected] == selected
+    lost = {s.formula: s.lost_by for s in found.selected if not s.in_pool}
+    pool = {e.formula for e in compiled.universe.expressions(compiled.scope.ids())}
+    assert set(lost) == set(selected) - pool
+    assert set(lost.values()) <= {"pairs"}
+
+
+def test_gains_of_an_audit_are_those_of_the_last_round():
+    data, store = frame(), Store()
+    full = scopefe.execute(spec_of("selection.data_blocks=4"), data=data, store=store, write=False)
+    scored = Scored(spec_of("selection.data_blocks=4"), data, store, lambda _: None)
+    ranking = scored.ranking
+    known = dict(
+        zip((e.formula for e in ranking.universe.expressions(ranking.ids)), ranking.gains, strict=True)
+    )
+    for selected in full.report.selection.selected:
+        assert known[selected.formula] == selected.gain
+    assert sorted(last_rows(5, 3, 1).tolist()) == list(range(8))
+
+
+def test_a_pool_of_another_universe_is_refused():
+    scored = Scored(spec_of(), frame(), Store(), lambda _: None)
+    assert len(scored.ranking)
+    with pytest.raises(scopefe.SpecError, match="another universe"):
+        scored.compile(spec_of("operators.use=[freq]"))
+
+
+def test_an_empty_pool_is_audited():
+    found = audit_pool(spec_of("scope.operators={gate: list, use: []}"), data=frame(), seeds=5)
+    assert found.enrichment.pool == 0
+    assert found.enrichment.enrichment is None
+    assert found.controls == []
+    assert {s.lost_by for s in found.selected} == {"operators"}
+
+
+def test_the_command_prints_json_and_writes_a_file(tmp_path):
+    table, written = tmp_path / "t.csv", tmp_path / "audit.json"
+    frame().to_csv(table, index=False)
+    spec = tmp_path / "s.yaml"
+    spec.write_text("name: small\ndata: {source: t.csv, target: y}\nbaseline: {max_trees: 20}\n"
+                    "scope: {operators: {gate: list, use: ['*', freq]}}\n")  # fmt: skip
+    run = CliRunner().invoke(cli, ["audit", str(spec), "--controls", "20", "--json", "-o", str(written)])
+    assert run.exit_code == 0, run.stderr
+    (facts,) = json.loads(run.stdout)
+    assert facts["enrichment"]["pool"] == 10
+    assert json.loads(written.read_text()) == [facts]
+    assert "of the best 10" in run.stderr
+
+
+@needs_data("california_housing")
+def test_california_has_the_papers_figures(data_folder):
+    spec, inter = (
+        scopefe.load_spec(
+            name,
+            fragments=["data/california_housing"],
+            overrides=[f"scope.operators={CALIFORNIA}", "evaluation.seeds=0"],
+        )
+        for name in ("scope-fe", "hard-inter")
+    )
+    found = audit_pool(spec, against={"hard-inter": inter})
+    facts = found.enrichment
+    assert (facts.universe, facts.pool, facts.hits) == (274, 132, 58)
+    assert f"{facts.enrichment:.3f}" == "0.912"
+    (compared,) = found.matched
+    assert compared.budget == 43
+    assert f"{compared.other:.3f}" == "1.186"
+    assert compared.other_range == (compared.other, compared.other)
+    # the paper has 1.482, which is one draw of 43 from the 132; the median of a thousand is lower
+    assert f"{compared.enrichment:.3f}" == "1.037"
+    assert compared.range[0] < 1.482 <= round(compared.range[1], 3)
+    wanted = {"random-pair": (0.0, 0.62), "random-operator": (0.047, 0.015), "random-joint": (-0.031, 0.788)}
+    for row in found.controls:
+        difference, p = wanted[row.control]
+        one_hit = 274 / 132**2  # the median of a thousand draws lies between two numbers of hits
+        assert row.median_difference == pytest.approx(difference, abs=one_hit + 0.0006)
+        assert row.p == pytest.approx(p, abs=0.03)

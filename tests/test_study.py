@@ -1,0 +1,288 @@
+"""Studies: what they run, what they keep, and the tables they make."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import scopefe
+from scopefe.cli.main import cli
+from scopefe.report.evidence import tables
+from scopefe.report.publish import publish
+from scopefe.report.study import StudyFacts
+from scopefe.run import studying
+from scopefe.run.studying import run_study
+from scopefe.spec.study import load_study
+
+TABLE = "data: {source: t.csv, target: y, split: {train: 0.5, selection: 0.25, test: 0.25}}\n"
+STUDY = """\
+name: mine
+datasets: {first: data.yaml}
+variants: [base, openfe, scope-fe]
+set: [baseline.max_trees=20, evaluation.seeds=2, evaluation.max_trees=20]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rng = np.random.default_rng(0)
+    a, b, c = rng.normal(size=(3, 200))
+    frame = pd.DataFrame({"a": a, "b": b, "c": c, "y": a * b + 0.1 * c})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    (tmp_path / "data.yaml").write_text(TABLE)
+    (tmp_path / "study.yaml").write_text(STUDY)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory):
+    """Run the shipped smoke study once."""
+    target = tmp_path_factory.mktemp("smoke")
+    run = CliRunner().invoke(cli, ["study", "smoke", "-o", str(target), "--json"])
+    assert run.exit_code == 0, run.stderr
+    return target, StudyFacts.model_validate_json(run.stdout)
+
+
+def rows_of(folder, name):
+    with (folder / "tables" / f"{name}.csv").open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+# --- the smoke study
+
+
+def test_the_smoke_study_writes_every_table_in_every_format(smoke):
+    target, facts = smoke
+    names = {path.stem for path in (target / "tables").glob("*.md")}
+    assert names == {table.name for table in tables(facts)}
+    assert names >= {"datasets", "performance-inductive", "candidates", "runtime", "ablation", "margins",
+                     "operators", "intra-inter", "enrichment", "controls", "recall", "gains", "matched",
+                     "probe-seeds", "reduction-by-seed", "splits"}  # fmt: skip
+    for name in names:
+        assert rows_of(target, name)
+        assert r"\begin{tabular}" in (target / "tables" / f"{name}.tex").read_text(encoding="utf-8")
+    page = (target / "study.html").read_text(encoding="utf-8")
+    assert all(f'id="{name}"' in page for name in names)
+    assert page.count("<svg") == len(list((target / "plots").glob("*.svg"))) == 4
+    assert not re.search(r"(src|href)=\"http", page)
+
+
+def test_the_smoke_study_compares_what_its_runs_found(smoke):
+    target, facts = smoke
+    legs = {leg.variant: leg for leg in facts.legs if leg.split is None}
+    assert list(legs) == ["base", "openfe", "fc-only", "op-only", "scope-fe", "hard-inter"]
+    (row,) = [r for r in rows_of(target, "candidates") if r["dataset"] == "abalone"]
+    assert int(row["openfe"]) == legs["openfe"].universe.raw == legs["openfe"].pool.raw
+    assert int(row["scope-fe"]) == legs["scope-fe"].pool.raw
+    audit = facts.audits["abalone"].enrichment
+    assert audit.pool == legs["scope-fe"].pool.unique
+    assert audit.enrichment == pytest.approx(audit.hits / audit.pool / (audit.pool / audit.universe))
+    own = next(s for s in facts.probe_seeds["abalone"] if s.seed == 1)
+    assert own.enrichment == audit.enrichment
+    assert own.pool == legs["scope-fe"].pool
+    assert set(own.operators) == set(legs["scope-fe"].operators)
+    splits = [leg for leg in facts.legs if leg.split is not None]
+    assert {(leg.variant, leg.split) for leg in splits} == {
+        (v, s) for v in ("openfe", "scope-fe") for s in (1, 2)
+    }
+    assert len({leg.base.mean for leg in splits}) == 2, "other rows, another base"
+
+
+def test_every_run_of_a_study_is_a_report(smoke):
+    target, facts = smoke
+    reports = [json.loads(p.read_text())["name"] for p in (target / "runs").glob("*-inductive-*.json")]
+    assert len(reports) == len(facts.legs)
+    assert set(reports) == {f"abalone {leg.variant}" for leg in facts.legs}
+
+
+# --- running
+
+
+def test_what_was_run_is_not_run_again(folder, monkeypatch):
+    study = load_study(folder / "study.yaml")
+    first = run_study(study, folder / "out")
+
+    def never(*_, **__):
+        raise AssertionError("it ran again")
+
+    monkeypatch.setattr(studying, "execute", never)
+    assert run_study(study, folder / "out") == first
+
+
+def test_an_interrupted_study_goes_on_where_it_ended(folder, monkeypatch):
+    study, runs = load_study(folder / "study.yaml"), []
+    real = studying.execute
+
+    def interrupted(spec, **others):
+        if len(runs) == 1:
+            raise KeyboardInterrupt
+        runs.append(spec.name)
+        return real(spec, **others)
+
+    monkeypatch.setattr(studying, "execute", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_study(study, folder / "out")
+    monkeypatch.setattr(studying, "execute", lambda spec, **o: runs.append(spec.name) or real(spec, **o))
+    facts = run_study(study, folder / "out")
+    assert runs == ["first base", "first openfe", "first scope-fe"]
+    assert [leg.variant for leg in facts.legs] == ["base", "openfe", "scope-fe"]
+
+
+def test_a_damaged_run_is_made_again(folder):
+    study = load_study(folder / "study.yaml")
+    first = run_study(study, folder / "out")
+    for path in (folder / "out" / "runs").glob("first-base-*.json"):
+        path.write_text("{")
+    again = run_study(study, folder / "out")
+    assert [leg.score for leg in again.legs] == [leg.score for leg in first.legs]
+
+
+def test_a_change_of_data_is_a_change_of_runs(folder):
+    study = load_study(folder / "study.yaml", overrides=["variants=[base]", "reference=base", "subject=base"])
+    first = run_study(study, folder / "out")
+    frame = pd.read_csv(folder / "t.csv")
+    frame["y"] = 2 * frame["y"]
+    frame.to_csv(folder / "t.csv", index=False)
+    again = run_study(study, folder / "out")
+    assert again.legs[0].base.mean == pytest.approx(2 * first.legs[0].base.mean, rel=1e-6)
+
+
+def test_datasets_that_are_not_there_are_left_out_and_named(folder):
+    (folder / "other.yaml").write_text("data: {source: gone.csv, target: y}\n")
+    chosen = [
+        "datasets={first: data.yaml, second: other.yaml}",
+        "variants=[base]",
+        "reference=base",
+        "subject=base",
+    ]
+    (folder / "two.yaml").write_text(
+        STUDY.replace("{first: data.yaml}", "{first: data.yaml, second: other.yaml}")
+    )
+    facts = run_study(load_study(folder / "two.yaml", overrides=chosen[1:]), folder / "out")
+    assert facts.absent == {"second": "gone.csv"}
+    assert [d.name for d in facts.datasets] == ["first"]
+    text = publish(facts, folder / "out").read_text(encoding="utf-8")
+    assert "gone.csv" in text
+    (folder / "t.csv").unlink()
+    with pytest.raises(scopefe.DataError, match=r"no dataset is there, first t\.csv of first"):
+        run_study(load_study(folder / "two.yaml"), folder / "elsewhere")
+
+
+def test_a_run_without_evaluation_cannot_be_compared(folder):
+    study = load_study(folder / "study.yaml", overrides=["set=[evaluation.seeds=0]"])
+    with pytest.raises(scopefe.DataError, match="there is no evaluation"):
+        run_study(study, folder / "out")
+
+
+# --- what is wrong with a study
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            ("name: mine", "nam: mine"),
+            r"study\.yaml:1:1: .*unknown key 'nam' in the study.*did you mean 'name'",
+        ),
+        (("variants: [base, openfe, scope-fe]", "variants: []"), r"study\.yaml:3:11: .*variants"),
+        (("scope-fe]", "scoop-fe]"), r"scope-fe"),
+        (("variants: [base", "variants: [bass"), r"study\.yaml:3:12: .*no spec 'bass'.*did you mean 'base'"),
+        (("data.yaml", "dat.yaml"), r"study\.yaml:2:19: .*no spec 'dat\.yaml'.*data\.yaml"),
+        (("datasets: {first: data.yaml}", "datasets: [data.yaml, ./data.yaml]"), "same name"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place(folder, change, words):
+    path = folder / "study.yaml"
+    path.write_text(STUDY.replace(*change))
+    with pytest.raises(scopefe.SpecError) as error:
+        load_study(path)
+    assert re.search(words, str(error.value)), str(error.value)
+
+
+def test_an_unknown_study_is_one_line():
+    run = CliRunner().invoke(cli, ["study", "nothing-like-it"])
+    assert run.exit_code == 2
+    assert "there is no study 'nothing-like-it'" in run.stderr
+    assert len(run.stderr.splitlines()) == 1
+
+
+def test_all_specs_are_loaded_before_any_is_run(folder, monkeypatch):
+    monkeypatch.setattr(studying, "execute", lambda *_, **__: pytest.fail("it ran"))
+    study = load_study(folder / "study.yaml", overrides=["set=[selection.kep=3]"])
+    with pytest.raises(scopefe.SpecError, match="unknown key 'kep'"):
+        run_study(study, folder / "out")
+
+
+@pytest.mark.parametrize("name", ["paper", "paper-operators", "smoke", "template"])
+def test_shipped_studies_are_sound(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("SCOPEFE_DATA", str(tmp_path))
+    if name == "template":
+        monkeypatch.chdir(tmp_path)
+        text = (scopefe.spec.loader.shipped_specs() / "studies" / "template.yaml").read_text(encoding="utf-8")
+        (tmp_path / "my-table.yaml").write_text("data: {source: t.csv, target: y}\n")
+        (tmp_path / "template.yaml").write_text(text)
+        study = load_study(tmp_path / "template.yaml")
+    else:
+        study = load_study(name)
+    for dataset in study.datasets:
+        for variant in study.variants:
+            assert study.spec(dataset, variant).name == f"{dataset} {variant}"
+
+
+# --- runs side by side
+
+
+@pytest.fixture
+def runs(folder):
+    store, made = scopefe.Store(), []
+    for name in ("openfe", "scope-fe", "base"):
+        spec = scopefe.load_spec(
+            name,
+            fragments=[folder / "data.yaml"],
+            overrides=["baseline.max_trees=20", "evaluation.seeds=2", f"execution.runs={folder / 'runs'}"],
+        )
+        made.append(scopefe.execute(spec, store=store))
+    return made
+
+
+def test_runs_are_compared_with_the_first(runs):
+    run = CliRunner().invoke(cli, ["compare", *(str(r.folder) for r in runs), "--json"])
+    assert run.exit_code == 0, run.stderr
+    first, second, base = json.loads(run.stdout)
+    assert first["run"] == "openfe"
+    assert first["difference"] == "–"
+    assert second["reduction"] == f"{100 * runs[1].report.space.reduction:.1f} %"
+    assert second["features in common"] != "–"
+    assert base["against the first"] == "loss"
+    assert base["candidates"] == "0"
+
+
+@pytest.mark.parametrize("suffix", ["md", "csv", "tex"])
+def test_a_comparison_is_written(runs, tmp_path, suffix):
+    target = tmp_path / f"out.{suffix}"
+    run = CliRunner().invoke(cli, ["compare", str(runs[0].folder), str(runs[1].folder), "-o", str(target)])
+    assert run.exit_code == 0, run.stderr
+    assert "scope-fe" in target.read_text(encoding="utf-8")
+
+
+def test_runs_on_other_data_have_no_difference(runs, folder):
+    frame = pd.read_csv(folder / "t.csv").iloc[::-1]
+    spec = scopefe.load_spec(
+        {"name": "other", "data": {"target": "y"}},
+        overrides=["evaluation.seeds=1", f"execution.runs={folder / 'r'}"],
+    )
+    other = scopefe.execute(spec, data=frame)
+    run = CliRunner().invoke(cli, ["compare", str(runs[0].folder), str(other.folder), "--json"])
+    assert json.loads(run.stdout)[1]["difference"] == "–"
+
+
+def test_comparing_nothing_is_one_line(tmp_path):
+    run = CliRunner().invoke(cli, ["compare", str(tmp_path / "gone")])
+    assert run.exit_code == 3
+    assert len(run.stderr.splitlines()) == 1
