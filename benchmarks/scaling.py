@@ -36,6 +36,8 @@ SIZES: Mapping[Scale, Sizes] = {
 }
 WORKERS = (1, 2)
 FEW_TREES = "baseline.max_trees=50"
+# all survivors go into one model: LightGBM holds about a byte for each of their values
+FEW_SURVIVORS = ("selection.data_blocks=64", "selection.min_candidates=200")
 
 
 def scaling(settings: Settings) -> Iterator[Comparison]:
@@ -113,7 +115,7 @@ def peak_memory(rows: int, columns: int) -> Comparison:
 
 
 def wide_table(rows: int, columns: int) -> Data:
-    """Return columns of Covtype with a binary target, or generated ones."""
+    """Return columns of Covtype, as float64, with a binary target, or generated ones."""
     if not has("covtype"):
         return generated("binary", rows, columns)
     data = part("covtype", rows)
@@ -121,8 +123,9 @@ def wide_table(rows: int, columns: int) -> Data:
     target = data.frame.columns[-1]
     kept = [*data.frame.columns[:columns], target]
     binary = (f"data.target={{column: {target}, positive: [2]}}", "data.task=binary")
-    return replace(data, frame=data.frame[kept], overrides=(*data.overrides, *binary))
+    numbers = data.frame[kept].astype(dict.fromkeys(kept[:-1], float))
+    return replace(data, frame=numbers, overrides=(*data.overrides, *binary))
 
 
 def _execute(data: Data) -> Report:
-    return data.execute("scope-fe", FEW_TREES, "selection.data_blocks=64")
+    return data.execute("scope-fe", FEW_TREES, *FEW_SURVIVORS)

@@ -27,23 +27,29 @@ Array = npt.NDArray[Any]
 State = dict[str, Array]
 
 
-@dataclass(frozen=True, eq=False)
 class Keys:
     """A column read as categories.
 
     Parameters
     ----------
     codes
-        int64, shape (rows,): the position of each row's value in `labels`, -1 where it is missing.
+        Integers, shape (rows,): the position of each row's value in `labels`, -1 where it is missing. Held in
+        as few bytes as they fit.
     labels
         Shape (distinct values,): float64, or text and floats as objects.
     """
 
-    codes: Array
-    labels: Array
+    def __init__(self, codes: Array, labels: Array) -> None:
+        self.labels = labels
+        self._codes = codes.astype(np.min_scalar_type(-max(len(labels), 1)), copy=False)
 
     def __len__(self) -> int:
-        return len(self.codes)
+        return len(self._codes)
+
+    @property
+    def codes(self) -> Array:
+        """int64, shape (rows,): see above."""
+        return self._codes.astype(np.int64)
 
     @property
     def size(self) -> int:
@@ -53,25 +59,26 @@ class Keys:
     @cached_property
     def missing(self) -> Array:
         """Boolean, shape (rows,): where the value is missing."""
-        return cast(Array, self.codes < 0)
+        return cast(Array, self._codes < 0)
 
     @cached_property
     def counts(self) -> Array:
         """int64, shape (labels,): number of rows with each label."""
-        return np.bincount(self.codes[~self.missing], minlength=self.size)
+        return np.bincount(self._codes[~self.missing], minlength=self.size)
 
     def take(self, rows: Array) -> Keys:
         """Return the keys of the rows at these positions, over the same labels."""
-        return Keys(self.codes[rows], self.labels)
+        return Keys(self._codes[rows], self.labels)
 
     def coded_as(self, labels: Array) -> Array:
         """Return int64 codes over other `labels`; -1 where the value is missing or not among them."""
         if labels is self.labels:
             return self.codes
         if not len(labels) or not self.size:
-            return np.full(len(self.codes), -1, dtype=np.int64)
+            return np.full(len(self), -1, dtype=np.int64)
         position = pd.Index(labels, dtype=object).get_indexer(pd.Index(self.labels, dtype=object))
-        return np.append(position, -1)[self.codes].astype(np.int64)
+        found = np.append(position, -1).astype(np.int64)
+        return cast(Array, found[self._codes])
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,10 +96,15 @@ class Ordered:
     def __len__(self) -> int:
         return len(self.values)
 
-    @cached_property
+    @property
     def order(self) -> Array:
         """int64, shape (rows,): positions by ascending value, equal ones as they stand, missing ones last."""
-        return np.argsort(self.values, kind="stable")
+        return self._order.astype(np.int64)
+
+    @cached_property
+    def _order(self) -> Array:
+        order: Array = np.argsort(self.values, kind="stable")
+        return order.astype(np.min_scalar_type(-max(len(order), 1)))
 
 
 Column = Array | Ordered | Keys

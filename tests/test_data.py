@@ -12,6 +12,7 @@ import pytest
 
 import scopefe
 from scopefe import DataError
+from scopefe.components import Keys
 from scopefe.data.dataset import Dataset, load_dataset
 from scopefe.data.kinds import encode, encode_column, kind_of
 from scopefe.data.source import read
@@ -208,7 +209,8 @@ def test_the_caller_s_frame_is_not_changed():
     before = frame.copy(deep=True)
     columns, blocks = frame.columns, [frame[c].to_numpy() for c in frame]
     data = load(frame, features={"missing_as": "?"})
-    data.table.matrix()
+    for i in range(len(data.table)):
+        data.table[i].model_values()
     pd.testing.assert_frame_equal(frame, before, check_exact=True)
     assert frame.columns is columns
     assert all(np.shares_memory(frame[c].to_numpy(), b) for c, b in zip(("x", "few"), blocks, strict=False))
@@ -443,16 +445,39 @@ def test_what_is_computed_of_a_column_is_kept_with_it():
     frame = pd.DataFrame({"x": [3.0, np.nan, -1.0, 3.0, -np.inf]})
     part = encode(frame, np.arange(5), kinds={"x": "numerical"}).take(np.arange(5)[::-1])
     assert part[0].ordered is part[0].ordered and part.keys(0) is part.keys(0)
-    assert part[0].ordered.order is part[0].ordered.order
     assert part[0].ordered.order.tolist() == [0, 2, 1, 4, 3]
     assert part.keys(0).counts.tolist() == [1, 1, 2]
+
+
+def test_a_column_that_is_looked_at_once_is_not_kept():
+    frame = pd.DataFrame({"x": [3.0, 1.0], "k": ["a", "b"]})
+    part = encode(frame, np.arange(2)).take(np.array([1, 0]))
+    assert part.passing(0).numbers.tolist() == [1.0, 3.0]
+    assert part.passing(0) is not part.passing(0)
+    assert part[0] is part.passing(0), "it is kept now"
+    part.forget()
+    assert part.passing(0) is not part.passing(0)
+    assert part[1].keys.codes.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind"), [(1, np.int8), (128, np.int8), (129, np.int16), (40_000, np.int32)]
+)
+def test_codes_are_held_in_few_bytes_and_given_as_int64(labels, kind):
+    codes = np.array([-1, 0, labels - 1])
+    keys = Keys(codes, np.arange(labels, dtype=np.float64))
+    assert keys.codes.dtype == np.int64
+    assert keys.codes.tolist() == codes.tolist()
+    assert keys.take(np.array([2, 0])).codes.tolist() == [labels - 1, -1]
+    assert keys._codes.dtype == kind
 
 
 def test_what_a_model_is_given():
     frame = pd.DataFrame(
         {"k": ["b", None, "a"], "x": [np.inf, np.nan, 3.0], "o": [5, 6, 5], "f": ["u", "v", "u"]}
     )
-    matrix = encode(frame, np.arange(3), kinds={"x": "numerical"}).matrix()
+    given = encode(frame, np.arange(3), kinds={"x": "numerical"})
+    matrix = np.stack([given[i].model_values() for i in range(4)], axis=1)
     np.testing.assert_array_equal(matrix, [[2, np.nan, 5, 0], [0, np.nan, 6, 1], [1, 3, 5, 0]])
 
 

@@ -433,7 +433,7 @@ def test_an_operator_of_ones_own_is_given_the_order():
     same(widest.apply(widest.fit(values), values).tolist(), [3, NAN, 3, 3])
     table = encode(pd.DataFrame({"x": values}), np.arange(4), kinds={"x": "numerical"})
     same(compute(widest, table, 0, 0).tolist(), [3, NAN, 3, 3])
-    assert "order" in table[0].ordered.__dict__
+    assert "_order" in table[0].ordered.__dict__, "and it is computed once"
 
 
 @pytest.mark.parametrize("name", DEFAULT)

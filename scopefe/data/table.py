@@ -120,6 +120,12 @@ class Table:
             self._taken.setdefault(index, self.features[index].take(self._positions))
         return self._taken[index]
 
+    def passing(self, index: int) -> Feature:
+        """Return a feature that the table does not keep, for one look at each of them."""
+        if self._positions is None or index in self._taken:
+            return self[index]
+        return self.features[index].take(self._positions)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle these rows alone."""
         return Table, ([self[i] for i in range(len(self))], self.rows)
@@ -157,13 +163,6 @@ class Table:
         """A feature read as categories."""
         return self[index].keys
 
-    def matrix(self) -> Array:
-        """float64, shape (rows, features), as models take it; see `Feature.model_values`."""
-        result = np.empty((self.rows, len(self)), dtype=np.float64, order="F")
-        for i in range(len(self)):
-            result[:, i] = self[i].model_values()
-        return result
-
     def categorical(self) -> list[int]:
         """Positions of the categorical features."""
         return [i for i, kind in enumerate(self.kinds) if kind == "categorical"]
@@ -172,7 +171,7 @@ class Table:
         """Hash of names, kinds, types and values; labels that no row has play no part."""
         digest = hashlib.blake2b(digest_size=16)
         for i in range(len(self)):
-            feature = self[i]
+            feature = self.passing(i)
             digest.update(repr((feature.name, feature.kind)).encode())
             if feature.values is not None:
                 digest.update(str(feature.values.dtype).encode())

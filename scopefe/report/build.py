@@ -79,7 +79,7 @@ def data_facts(spec: Spec, data: Dataset) -> DataFacts:
     shown = getattr(source, "path", "frame").rpartition("/")[2]
     features = []
     for i, (name, kind) in enumerate(zip(data.table.names, data.table.kinds, strict=True)):
-        keys: Keys = data.development.keys(i)
+        keys: Keys = data.development.passing(i).keys
         distinct = np.unique(keys.codes[~keys.missing])
         features.append(
             FeatureFacts(name=name, kind=kind, missing=int(keys.missing.sum()), distinct=len(distinct))

@@ -33,7 +33,7 @@ from scopefe.recipe.fitting import fit_recipe
 from scopefe.recipe.recipe import Recipe
 from scopefe.report import build
 from scopefe.report.html import render
-from scopefe.report.model import EvaluationFacts, Report, StepTime, StopFacts, Volatile
+from scopefe.report.model import DataFacts, EvaluationFacts, Report, StepTime, StopFacts, Volatile
 from scopefe.run.budgets import Stop, Watch
 from scopefe.run.code import code_key
 from scopefe.run.compiling import Compiled, compile
@@ -128,7 +128,7 @@ def execute(
     recipe = _recipe(compiled, dataset, selected)
     kept = selected.attribution.candidates[: spec.selection.keep]
     evaluation = _evaluate(compiled, dataset, recipe, kept, watch)
-    paths: dict[str, str] = {}
+    facts, paths = build.data_facts(spec, dataset), dict[str, str]()
     times = [_step_time(t) for t in bench.times]
     report = Report(
         scopefe=scopefe.__version__,
@@ -137,7 +137,7 @@ def execute(
         spec=build.spec_facts(spec, paths),
         seed=spec.seed,
         versions=build.versions(),
-        data=build.data_facts(spec, dataset),
+        data=facts,
         graph=build.graph_facts(compiled.graph),
         space=compiled.space,
         probe=build.probe_facts(compiled.facts),
@@ -152,7 +152,7 @@ def execute(
             _stop_facts(watch.stop),
         ),
         evaluation=evaluation,
-        notes=_notes(compiled, dataset, selected, evaluation, watch.stop),
+        notes=_notes(compiled, dataset, facts, selected, evaluation, watch.stop),
         volatile=Volatile(
             started=started.isoformat(timespec="seconds"),
             seconds=time.perf_counter() - clock,
@@ -320,6 +320,7 @@ def _measure(
 def _notes(
     compiled: Compiled,
     data: Dataset,
+    facts: DataFacts,
     selected: Selected,
     evaluation: EvaluationFacts | None,
     stop: Stop | None,
@@ -348,8 +349,7 @@ def _notes(
             notes.append("Without attribution, candidates are ranked by their gains in the last round.")
     elif evaluation is None:
         notes.append("There was no evaluation: no seeds, or no test rows.")
-    missing = data.development
-    constant = [missing.names[i] for i in range(len(missing)) if len(np.unique(missing.keys(i).codes)) < 2]
+    constant = [f.name for f in facts.features if f.distinct + bool(f.missing) < 2]
     if constant:
         notes.append(f"Constant on the development rows: {', '.join(constant[:20])}.")
     return notes

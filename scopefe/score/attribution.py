@@ -111,7 +111,7 @@ class _Columns:
     def __call__(self, place: int) -> Array:
         feature = place - len(self._candidates)
         if feature >= 0:
-            return self._table[feature].model_values()
+            return self._table.passing(feature).model_values()
         operator, left, right = (int(column[place]) for column in self._decoded)
         try:
             return finite(compute(self._universe.operators[operator], self._table, left, right))

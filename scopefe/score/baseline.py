@@ -96,7 +96,10 @@ class Fold:
         """Train and predict."""
         fit, held = rows
         design = Design(
-            lambda i: self.table[i].model_values(), len(self.table), self.table.categorical(), self.target
+            lambda i: self.table.passing(i).model_values(),
+            len(self.table),
+            self.table.categorical(),
+            self.target,
         )
         booster, _ = boost(
             self.options,
