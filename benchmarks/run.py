@@ -17,6 +17,7 @@ from benchmarks.tables import Data, part, real
 from scopefe.report.model import Report
 
 KEPT = ("telecom", "diabetes130", "nomao")
+REPEATED = ("telecom", "diabetes130")  # nomao's 81,044 candidates take the package half an hour on any rows
 WHOLE: Mapping[Scale, Sequence[str]] = {
     "tiny": (),
     "quick": ("california_housing",),
@@ -58,7 +59,7 @@ def run(settings: Settings) -> Iterator[Comparison]:
         yield from compared(data.name, legs)
     if len(measured) > 1:
         yield geometric_mean(measured)
-    for data in [part(table.name, FEWER_ROWS) for table in tables if table.name in KEPT]:
+    for data in [part(table.name, FEWER_ROWS) for table in tables if table.name in REPEATED]:
         yield from compared(data.name, legs_on(data, settings))
 
 

@@ -214,6 +214,11 @@ def test_a_pool_of_another_universe_is_refused():
         scored.compile(spec_of("operators.use=[freq]"))
 
 
+def test_an_audit_keeps_to_the_budget_of_candidates():
+    with pytest.raises(scopefe.RunError, match="max_candidates: 10; an audit scores them all"):
+        audit_pool(spec_of("execution.budget.max_candidates=10"), data=frame())
+
+
 def test_an_empty_pool_is_audited():
     found = audit_pool(spec_of("scope.operators={gate: list, use: []}"), data=frame(), seeds=5)
     assert found.enrichment.pool == 0

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import textwrap
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -204,3 +209,35 @@ def test_bins_are_in_the_order_of_the_values(values, fitted):
     if binned.size > 1:
         assert (np.diff(bins) >= 0).all()
         assert bins.max(initial=0) < binned.size
+
+
+@pytest.mark.slow
+def test_code_that_was_just_compiled_gives_what_code_from_the_cache_gives(tmp_path):
+    program = textwrap.dedent("""
+        import numpy as np
+        from scopefe.data.table import Table
+        from scopefe.score.featureboost import Block
+        from scopefe.score.kernels import best_metric
+        from scopefe.score.objective import Objective
+
+        rng, n = np.random.default_rng(0), 6000
+        for task, classes in (("multiclass", 4), ("binary", 2), ("regression", 1)):
+            objective = Objective.of(task, classes)
+            y = rng.integers(0, classes, size=n).astype(float) if classes > 1 else rng.normal(size=n)
+            scores = 0.3 * rng.normal(size=(n, classes) if classes > 2 else n)
+            block = Block(Table([], n), 4800, y, scores, objective)
+            for k in range(20):
+                values = np.round(rng.normal(size=n) + (y > 0.5), k % 4)
+                print(repr(best_metric(block, values)))
+                codes = rng.integers(0, 10 + 5 * k, size=n).astype(float)
+                print(repr(best_metric(block, codes, categorical=True)))
+    """)
+
+    def run():
+        environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+        command = [sys.executable, "-c", program]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+
+    compiled = run()
+    assert list(tmp_path.rglob("*.nbc"))
+    assert run() == compiled

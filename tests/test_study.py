@@ -63,7 +63,8 @@ def test_the_smoke_study_writes_every_table_in_every_format(smoke):
     assert names == {table.name for table in tables(facts)}
     assert names >= {"datasets", "performance-inductive", "candidates", "runtime", "ablation", "margins",
                      "operators", "intra-inter", "enrichment", "controls", "recall", "gains", "matched",
-                     "probe-seeds", "reduction-by-seed", "splits"}  # fmt: skip
+                     "probe-seeds", "reduction-by-seed", "splits", "enrichment-by-operator",
+                     "enrichment-by-cluster"}  # fmt: skip
     for name in names:
         assert rows_of(target, name)
         assert r"\begin{tabular}" in (target / "tables" / f"{name}.tex").read_text(encoding="utf-8")

@@ -163,6 +163,10 @@ class Table:
         """A feature read as categories."""
         return self[index].keys
 
+    def arguments(self, operator: Operator, features: Sequence[int]) -> list[Column]:
+        """Return what an operator is given of features."""
+        return arguments_of(operator, [self[i] for i in features])
+
     def categorical(self) -> list[int]:
         """Positions of the categorical features."""
         return [i for i, kind in enumerate(self.kinds) if kind == "categorical"]

@@ -19,6 +19,7 @@ from scopefe.audit.statistics import (
     verdict,
     win_tie_loss,
 )
+from scopefe.report.build import CLAIMS
 from scopefe.report.study import LegFacts, StudyFacts
 from scopefe.report.tables import (
     Column,
@@ -44,6 +45,7 @@ def tables(study: StudyFacts) -> list[Table]:
         found.append(_intra_inter(study))
     if study.audits:
         found += [_enrichment(study), _controls(study), _recall(study), _lost(study), _gains(study)]
+        found += [_parts(study, "operators"), _parts(study, "clusters")]
     if any(audit.matched for audit in study.audits.values()):
         found.append(_matched(study))
     if study.probe_seeds:
@@ -103,6 +105,12 @@ def _datasets(study: StudyFacts) -> Table:
     )
 
 
+def _protocols(study: StudyFacts) -> str:
+    """Say what the searches saw, and what that lets one claim."""
+    used = dict.fromkeys(run.protocol for run in study.legs)
+    return " ".join(f"Protocol of the search: {protocol}. {CLAIMS[protocol]}" for protocol in used)
+
+
 def _performance(study: StudyFacts) -> Iterator[Table]:
     """Yield a table per protocol: mean and standard deviation over the seeds, as in the paper."""
     names = variants(study)
@@ -120,7 +128,8 @@ def _performance(study: StudyFacts) -> Iterator[Table]:
             f"Test scores, protocol of the evaluation: {evaluation} (mean ± standard deviation over seeds)",
             [Column("dataset"), Column("metric"), *(Column(name, spread) for name in names)],
             rows,
-            "For RMSE, smaller is better. The deviation is that of the learner's seeds, on one split.",
+            "For RMSE, smaller is better. The deviation is that of the learner's seeds, on one split. "
+            + _protocols(study),
         )
 
 
@@ -415,6 +424,31 @@ def _gains(study: StudyFacts) -> Table:
             *(Column(name, small) for name in ("25 %", "median", "75 %", "95 %", "best")),
         ],
         rows,
+    )
+
+
+def _parts(study: StudyFacts, parts: str) -> Table:
+    """Tell where the best candidates of the universe are, by operator or by cluster."""
+    rows = [
+        [name, p.part, p.universe, p.pool, p.best, p.hits, p.enrichment]
+        for name, audit in study.audits.items()
+        for p in getattr(audit, parts)
+        if p.universe
+    ]
+    return Table(
+        f"enrichment-by-{parts.removesuffix('s')}",
+        f"The universe's best candidates by {parts.removesuffix('s')}",
+        [
+            Column("dataset"),
+            Column(parts.removesuffix("s")),
+            Column("universe", whole),
+            Column("pool", whole),
+            Column("among the best M", whole),
+            Column("of these in the pool", whole),
+            Column("enrichment", decimals(2)),
+        ],
+        rows,
+        "Enrichment of a part: its share of the best M over its share of the universe.",
     )
 
 

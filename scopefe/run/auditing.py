@@ -26,7 +26,7 @@ from scopefe.audit.model import (
 from scopefe.audit.ranking import Ranking
 from scopefe.components import Array
 from scopefe.data.dataset import Dataset
-from scopefe.errors import SpecError
+from scopefe.errors import RunError, SpecError
 from scopefe.run.budgets import Watch
 from scopefe.run.compiling import Compiled, compile
 from scopefe.run.executing import select
@@ -97,6 +97,12 @@ class Scored:
         """
         universe, data, bench = self.whole.universe, self.data, self.bench
         ids = universe.unique()
+        most = self.spec.execution.budget.max_candidates
+        if most is not None and len(ids) > most:
+            raise RunError(
+                f"the universe has {len(ids):,} unique candidates, more than "
+                f"execution.budget.max_candidates: {most:,}; an audit scores them all"
+            )
         settings = self.spec.baseline
         with bench.step("baseline", settings.folds if settings.boosting else None) as advance:
             scores = bench.baseline(data, None, settings.folds, advance).scores
@@ -140,7 +146,8 @@ def ungated(spec: Spec, place: str | None = None) -> Spec:
     gates = Gates(
         **{p: EVERYTHING if place in (None, p) else getattr(spec.scope, p) for p in ("pairs", "operators")}
     )
-    return spec.model_copy(update={"scope": gates})
+    native = spec.selection.model_copy(update={"engine": "native"})
+    return spec.model_copy(update={"scope": gates, "selection": native})
 
 
 def audit_pool(

@@ -258,6 +258,14 @@ class StaticContext:
         """There are no rows."""
         raise NeedsDataError("gains")
 
+    def gradients(self) -> Any:
+        """There are no rows."""
+        raise NeedsDataError("gradients")
+
+    def map(self, work: Any, numbers: range) -> Any:
+        """Only gates with data have work to do."""
+        raise NeedsDataError("work")
+
     def matched(self, match: str) -> Scope:
         """The other spec may need rows."""
         raise NeedsDataError("matched")

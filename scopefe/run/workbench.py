@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -30,13 +30,14 @@ from scopefe.score.featureboost import Block, Evaluator, Failure, LightGBM, scor
 from scopefe.score.kernels import Kernel
 from scopefe.score.objective import Objective
 from scopefe.score.selection import Scored
-from scopefe.space.context import Sample
+from scopefe.space.context import Gradients, Sample
 from scopefe.space.graph import key_of
 from scopefe.space.scope import Scope
 from scopefe.space.universe import Universe
 from scopefe.spec.models import Spec
 
 EVALUATORS: Mapping[str, Evaluator] = {"kernel": Kernel(), "lightgbm": LightGBM()}
+T = TypeVar("T")
 MATCHED = Callable[[str], Scope]
 
 
@@ -265,6 +266,18 @@ class Context:
         content = [self.code, dict(parameters), seen]
         self.artefacts[name] = dict(parameters)
         return bench.remember(name, content, self.data, compute)
+
+    def gradients(self) -> Gradients:
+        """Return the derivatives of the loss at the scores that a run on these rows starts from."""
+        bench, data = self.bench, self.data
+        if self.training_only:
+            raise TypeError("a pair gate has no gradients: it sees no target")
+        scores = bench.baseline(data, None, bench.spec.baseline.folds).scores
+        return Gradients(*bench.objective(data).derivatives(data.scaled_target, scores))
+
+    def map(self, work: Callable[[int], T], numbers: range) -> Iterator[T]:
+        """Yield ``work(number)`` for each number, in order, in the threads of this process."""
+        return self.bench.engine.local.map(work, numbers, self.advance)
 
     def gains(self, candidates: Array, *, sample: Sample, folds: int) -> Array:
         """Return the gains of candidates on a sample of rows (paper, Algorithm "Operator Probing")."""

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from scopefe.components import CAT, Array, Operator
-from scopefe.data.table import Table, arguments_of
+from scopefe.data.table import Table
 from scopefe.score.boosting import Part, parameters, train
 from scopefe.score.engine import Engine
 from scopefe.score.objective import Objective
@@ -135,7 +135,7 @@ def compute(operator: Operator, table: Table, left: int, right: int) -> Array:
     ndarray
         Shape (rows,): float64, or int64 codes for operators that give categories.
     """
-    columns = arguments_of(operator, [table[i] for i in (left, right)[: operator.arity]])
+    columns = table.arguments(operator, (left, right)[: operator.arity])
     return operator.apply(operator.fit(*columns), *columns)
 
 

@@ -73,6 +73,25 @@ class Objective:
             parameters["num_class"] = self.classes
         return parameters
 
+    def derivatives(self, target: Array, scores: Array) -> tuple[Array, Array]:
+        """Return first and second derivatives of each row's loss, float64, shape (outputs, n).
+
+        The loss is the squared error, halved, or the log-loss, whatever the metric.
+
+        Parameters
+        ----------
+        target, scores
+            See `loss`.
+        """
+        if self.task == "regression":
+            return (scores - target)[None, :], np.ones((1, len(target)))
+        if self.task == "binary":
+            share = scipy.special.expit(scores)[None, :]
+            return share - target, share * (1 - share)
+        shares = scipy.special.softmax(scores, axis=1).T
+        hit = np.arange(self.classes)[:, None] == target
+        return shares - hit, shares * (1 - shares)
+
     def loss(self, target: Array, scores: Array) -> float:
         """Return the metric of raw scores.
 

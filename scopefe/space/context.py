@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from scopefe.data.table import Table
 from scopefe.errors import ScopefeError
 from scopefe.space.scope import Scope
 from scopefe.space.universe import Universe
+
+T = TypeVar("T")
 
 
 class NeedsDataError(ScopefeError):
@@ -33,6 +35,20 @@ class Sample:
 
     ratio: float = 1.0
     seed: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Gradients:
+    """Derivatives of the loss with respect to the baseline's raw scores.
+
+    Parameters
+    ----------
+    first, second
+        float64, shape (outputs, rows): as many outputs as classes for more than two of them, else one.
+    """
+
+    first: Array
+    second: Array
 
 
 class GateContext(Protocol):
@@ -68,6 +84,14 @@ class GateContext(Protocol):
         ndarray
             float64, shape (n,); NaN for a candidate that failed.
         """
+        ...
+
+    def gradients(self) -> Gradients:
+        """Return the derivatives of the loss at the baseline's scores, over the rows of `table`."""
+        ...
+
+    def map(self, work: Callable[[int], T], numbers: range) -> Iterator[T]:
+        """Yield ``work(number)`` for each number, in order; several at a time where there are cores."""
         ...
 
     def matched(self, match: str) -> Scope:

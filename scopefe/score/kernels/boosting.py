@@ -32,9 +32,27 @@ LOSS_OF_TINY = -float(np.log(np.float32(1e-15)))
 FEW = 65_536
 # beyond this raw score LightGBM's own 1 - p has lost digits, which only its own formula gives again
 DIGITS = 16.0
-# Loops that may sum in any order store nothing, and others compute as written: compiled code may choose
-# between versions of a loop by where arrays lie in memory, and all have to give the same.
-REASSOCIATE = {"reassoc", "nsz"}
+
+
+# All is computed as written, so that it does not matter how a function was compiled, alone or within another,
+# now or in an earlier process; what is summed is summed in lanes, which a processor adds side by side.
+@njit(nogil=True, cache=True)
+def lane_sum(values: Array, first: int, last: int) -> float:
+    """Return the sum of values from `first` on, before `last`."""
+    a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    whole = first + (last - first) // 8 * 8
+    for i in range(first, whole, 8):
+        a += values[i]
+        b += values[i + 1]
+        c += values[i + 2]
+        d += values[i + 3]
+        e += values[i + 4]
+        f += values[i + 5]
+        g += values[i + 6]
+        h += values[i + 7]
+    for i in range(whole, last):
+        a += values[i]
+    return ((a + e) + (b + f)) + ((c + g) + (d + h))
 
 
 @njit(nogil=True, cache=True)
@@ -75,24 +93,24 @@ def boost_squared(binned: Binned, residuals: Array, constant: bool, start: float
     return best
 
 
-@njit(nogil=True, cache=True, fastmath=REASSOCIATE)
+@njit(nogil=True, cache=True)
 def squared_sums(residuals: Array, starts: Array, output: Array, gradients: Array) -> None:
     """Write each bin's sum of gradients, in float32 as LightGBM."""
+    terms = np.empty(len(residuals))
     for b in range(len(output)):
-        g = 0.0
         for i in range(starts[b], starts[b + 1]):
-            g += np.float64(np.float32(residuals[i] + output[b]))
-        gradients[b] = g
+            terms[i] = np.float64(np.float32(residuals[i] + output[b]))
+        gradients[b] = lane_sum(terms, starts[b], starts[b + 1])
 
 
-@njit(nogil=True, cache=True, fastmath=REASSOCIATE)
+@njit(nogil=True, cache=True)
 def squared_loss(residuals: Array, bins: Array, output: Array) -> float:
     """Return the root mean squared error of residuals plus each bin's output."""
-    total = 0.0
+    terms = np.empty(len(bins))
     for i in range(len(bins)):
         r = residuals[i] + output[bins[i]]
-        total += r * r
-    return math.sqrt(total / len(bins))
+        terms[i] = r * r
+    return math.sqrt(lane_sum(terms, 0, len(terms)) / len(bins))
 
 
 @njit(nogil=True, cache=True)
@@ -189,42 +207,42 @@ def points(
     return counts, starts, rows, own, np.ones(len(bins))
 
 
-@njit(nogil=True, cache=True, fastmath=REASSOCIATE)
+@njit(nogil=True, cache=True)
 def logistic_sums(
     odds: Array, own: Array, weight: Array, starts: Array, output: Array, gradients: Array, hessians: Array
 ) -> None:
     """Write each bin's sums of gradients p - y and hessians p(1 - p), in float32 as LightGBM."""
+    first, second = np.empty(len(weight)), np.empty(len(weight))
     for b in range(len(output)):
-        factor = math.exp(-output[b])
-        g, h = 0.0, 0.0
-        for i in range(starts[b], starts[b + 1]):
+        factor, start, end = math.exp(-output[b]), starts[b], starts[b + 1]
+        for i in range(start, end):
             p = 1.0 / (1.0 + odds[i] * factor)
-            g += weight[i] * np.float64(np.float32(p - own[i]))
-            h += weight[i] * np.float64(np.float32(p * (1.0 - p)))
-        gradients[b], hessians[b] = g, h
+            first[i] = weight[i] * np.float64(np.float32(p - own[i]))
+            second[i] = weight[i] * np.float64(np.float32(p * (1.0 - p)))
+        gradients[b], hessians[b] = lane_sum(first, start, end), lane_sum(second, start, end)
 
 
-@njit(nogil=True, cache=True, fastmath=REASSOCIATE)
+@njit(nogil=True, cache=True)
 def logistic_loss(odds: Array, scores: Array, bins: Array, positive: Array, output: Array) -> float:
     """Return the mean of -log p of each row's class: log(1 + e^-s), plus s for the negative class."""
-    factors, terms, total = np.exp(-output), np.empty(len(bins)), 0.0
+    factors, terms, negative = np.exp(-output), np.empty(len(bins)), np.empty(len(bins))
     for i in range(len(bins)):
         terms[i] = 1.0 + odds[i] * factors[bins[i]]
-    for i in range(len(bins)):
-        total += (1 - positive[i]) * (scores[i] + output[bins[i]])
-    return (total + _log_of_product(terms)) / len(bins)
+        negative[i] = (1 - positive[i]) * (scores[i] + output[bins[i]])
+    return (lane_sum(negative, 0, len(negative)) + _log_of_product(terms)) / len(bins)
 
 
-@njit(nogil=True, cache=True, fastmath=REASSOCIATE)
+@njit(nogil=True, cache=True)
 def _log_of_product(values: Array) -> float:
-    """Return the sum of logarithms of values between 1e-9 and 1e9."""
-    total = 0.0
-    whole = len(values) // 32 * 32
+    """Return the sum of logarithms of values between 1e-9 and 1e9: of products of 32, in 8 lanes of 4."""
+    whole, total = len(values) // 32 * 32, 0.0
+    lanes = np.empty(8)
     for first in range(0, whole, 32):
-        product = 1.0
-        for value in values[first : first + 32]:
-            product *= value
-        total += math.log(product)
+        for i in range(8):
+            j = first + i
+            lanes[i] = (values[j] * values[j + 8]) * (values[j + 16] * values[j + 24])
+        pairs = (lanes[0] * lanes[4]) * (lanes[1] * lanes[5])
+        total += math.log(pairs * ((lanes[2] * lanes[6]) * (lanes[3] * lanes[7])))
     product = 1.0
     for value in values[whole:]:
         product *= value
@@ -336,13 +354,14 @@ def boost_softmax(
     return best
 
 
-@njit(nogil=True, cache=True, fastmath=REASSOCIATE)
+@njit(nogil=True, cache=True)
 def softmax_sums(
     odds: Array, own: Array, weight: Array, starts: Array, output: Array, gradients: Array, hessians: Array
 ) -> None:
     """Write each class's and bin's sums of gradients p - y and hessians p(1 - p)K/(K - 1), in float32."""
     k, size = output.shape
     total, share, scale = np.zeros(len(weight)), np.empty(len(weight)), k / (k - 1)
+    first_order, second_order = np.empty(len(weight)), np.empty(len(weight))
     for b in range(size):
         first, last, top = starts[b], starts[b + 1], output[:, b].max()
         for c in range(k):
@@ -353,15 +372,15 @@ def softmax_sums(
             share[i] = 1.0 / total[i]
         for c in range(k):
             factor = math.exp(output[c, b] - top)
-            g, h = 0.0, 0.0
             for i in range(first, last):
                 p = odds[c, i] * factor * share[i]
-                g += weight[i] * np.float64(np.float32(p - (own[i] == c)))
-                h += weight[i] * np.float64(np.float32(scale * p * (1.0 - p)))
-            gradients[c, b], hessians[c, b] = g, h
+                first_order[i] = weight[i] * np.float64(np.float32(p - (own[i] == c)))
+                second_order[i] = weight[i] * np.float64(np.float32(scale * p * (1.0 - p)))
+            gradients[c, b] = lane_sum(first_order, first, last)
+            hessians[c, b] = lane_sum(second_order, first, last)
 
 
-@njit(nogil=True, cache=True, fastmath=REASSOCIATE)
+@njit(nogil=True, cache=True)
 def softmax_loss(odds: Array, scores: Array, bins: Array, classes: Array, output: Array, near: bool) -> float:
     """Return the mean of -log p of each row's class: the log of all odds' sum, less its own score.
 
@@ -376,17 +395,17 @@ def softmax_loss(odds: Array, scores: Array, bins: Array, classes: Array, output
     shifted = np.empty((k, size))
     for b in range(size):
         shifted[:, b] = output[:, b] - output[:, b].max()
-    factors, terms, total = np.exp(shifted), np.zeros(len(bins)), 0.0
+    factors, terms, scored = np.exp(shifted), np.zeros(len(bins)), np.empty(len(bins))
     for c in range(k):
         for i in range(len(bins)):
             terms[i] += odds[c, i] * factors[c, bins[i]]
     if near:
         for i in range(len(bins)):
-            total -= scores[i] + shifted[classes[i], bins[i]]
-        return (total + _log_of_product(terms)) / len(bins)
+            scored[i] = scores[i] + shifted[classes[i], bins[i]]
+        return (_log_of_product(terms) - lane_sum(scored, 0, len(scored))) / len(bins)
     for i in range(len(bins)):
-        total += _loss(math.exp(scores[i] + shifted[classes[i], bins[i]]) / terms[i])
-    return total / len(bins)
+        scored[i] = _loss(math.exp(scores[i] + shifted[classes[i], bins[i]]) / terms[i])
+    return lane_sum(scored, 0, len(scored)) / len(bins)
 
 
 @njit(nogil=True, cache=True)

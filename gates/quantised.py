@@ -1,0 +1,281 @@
+"""The gate ``quantised``: every operator is scored on histograms of gradients, not on candidates.
+
+A pair of numeric features becomes one joint histogram of the loss's derivatives at the baseline's scores, on
+whose cells every operator is evaluated; what depends on a key alone is scored on the key's groups. Only what
+is neither is computed for all rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from dataclasses import dataclass, field
+from itertools import combinations
+from threading import Lock
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from scopefe import CAT, NUM, GateContext, Keys, Scope, Table, operator_gate
+from scopefe.components import Array, Operator
+
+_log = logging.getLogger(__name__)
+RANK_CELLS, CHECKED = 1024, 256
+BUILT_IN = "scopefe.operators."
+
+
+@operator_gate("quantised")
+def quantised(
+    context: GateContext,
+    scope: Scope,
+    *,
+    budget: Annotated[
+        float,
+        Field(gt=0, description="Candidates to keep: a share of those that come in if below 1, or a count."),
+    ] = 0.1,
+    statistic: Annotated[
+        Literal["boosting", "chi2"],
+        Field(description="`boosting` measures on held-out folds; `chi2` is faster, and coarser."),
+    ] = "boosting",
+    folds: Annotated[int, Field(ge=2, description="Folds that a boosting is measured on.")] = 5,
+    bins: Annotated[int, Field(ge=2, description="Bins of a numeric feature within a pair.")] = 32,
+    value_bins: Annotated[int, Field(ge=2, description="Bins of a candidate's values.")] = 128,
+    seed: Annotated[int, Field(ge=0, description="Seed of the folds.")] = 1,
+) -> Scope:
+    """Keep the candidates that lower the loss most, by histograms of its derivatives.
+
+    Candidates are not made: operators on two numbers are evaluated on the cells of a joint histogram, and
+    statistics of groups on the groups. A small boosting, measured on rows that it has not seen, scores the
+    candidate in the quadratic expansion of the loss at the baseline's scores.
+    """
+    ids = scope.ids()
+    ids = ids[context.universe.canonical(ids) == ids]
+    parameters = {
+        "statistic": statistic,
+        "folds": folds,
+        "bins": bins,
+        "value_bins": value_bins,
+        "seed": seed,
+    }
+    asked = hashlib.blake2b(ids.data, digest_size=16).hexdigest()
+    by_fold = context.remember(
+        "quantised",
+        {**parameters, "candidates": asked},
+        lambda: Scoring(context, statistic == "chi2", folds, bins, value_bins, seed).scores(ids),
+    )
+    scores = np.where(np.isnan(by_fold).any(axis=1), -np.inf, by_fold.mean(axis=1))
+    count = int(budget) if budget >= 1 else max(1, round(budget * len(ids)))
+    best = np.argsort(-scores, kind="stable")[:count]
+    context.note("quantised", _facts(scores, by_fold, best))
+    return Scope.of_ids(context.universe, ids[best])
+
+
+def _facts(scores: Array, by_fold: Array, best: Array) -> dict[str, Any]:
+    known = by_fold[~np.isnan(by_fold).any(axis=1)]
+    pairs = list(combinations(range(by_fold.shape[1]), 2))
+    agreement = None
+    if pairs and len(known) > 2 and (np.ptp(known, axis=0) > 0).all():
+        correlation = np.corrcoef(known.T)
+        agreement = float(np.mean([correlation[pair] for pair in pairs]))
+    return {
+        "candidates": len(scores),
+        "kept": len(best),
+        "failed": len(scores) - len(known),
+        "lowest_kept": float(scores[best[-1]]) if len(best) and np.isfinite(scores[best[-1]]) else None,
+        "fold_correlation": agreement,
+    }
+
+
+@dataclass(eq=False)
+class Scoring:
+    """Scores candidates on the rows of a context.
+
+    Parameters
+    ----------
+    chi2
+        Whether to score without folds.
+    folds, bins, value_bins, seed
+        See `quantised`.
+    """
+
+    context: GateContext
+    chi2: bool
+    folds: int
+    bins: int
+    value_bins: int
+    seed: int
+    _binned: dict[int, tuple[Array, Array]] = field(default_factory=dict)
+    _grouped: dict[int, Array] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def __post_init__(self) -> None:
+        from scopefe.gates import histograms
+
+        self.kernels = histograms
+        self.table: Table = self.context.table()
+        gradients = self.context.gradients()
+        self.first, self.second = gradients.first, gradients.second
+        rows = self.table.rows
+        if self.chi2:
+            self.fold = np.zeros(rows, dtype=np.int64)
+            scale = np.square(self.first).sum(axis=1, keepdims=True)
+            self.second = self.second * (scale / self.second.sum(axis=1, keepdims=True))
+        else:
+            rng = self.context.rng("quantised", self.seed)
+            self.fold = rng.permutation(np.arange(rows) % self.folds)
+
+    def scores(self, ids: Array) -> Array:
+        """Return the score of each candidate on each fold, float64, shape (n, folds); NaN where it failed."""
+        operators, left, right = self.context.universe.decode(ids)
+        order = np.lexsort((operators, right, left))
+        pairs = np.stack([left[order], right[order]])
+        first = np.r_[True, (pairs[:, 1:] != pairs[:, :-1]).any(axis=0)][: len(ids)]
+        groups = np.split(order, np.flatnonzero(first)[1:]) if len(ids) else []
+        result = np.full((len(ids), 1 if self.chi2 else self.folds), np.nan)
+
+        def work(number: int) -> list[Array | None]:
+            members = groups[number]
+            return self._of_pair(
+                [self.context.universe.operators[i] for i in operators[members]],
+                int(left[members[0]]),
+                int(right[members[0]]),
+            )
+
+        for members, found in zip(groups, self.context.map(work, range(len(groups))), strict=True):
+            for place, score in zip(members, found, strict=True):
+                if score is not None:
+                    result[place] = score
+        return result
+
+    def _of_pair(self, operators: list[Operator], left: int, right: int) -> list[Array | None]:
+        """Score all candidates of a pair, or of a single feature: None for one that cannot be computed."""
+        features = [left, right] if right >= 0 else [left]
+        shared: dict[str, Any] = {}
+        scores: list[Array | None] = []
+        for operator in operators:
+            try:
+                columns = self.table.arguments(operator, features)
+                scores.append(self._score(operator, left, right, columns, shared))
+            except (ArithmeticError, LookupError, ValueError, TypeError, AttributeError) as error:
+                if operator.source.module.startswith(BUILT_IN):
+                    raise
+                _log.warning("%s cannot be scored: %s: %s", operator.name, type(error).__name__, error)
+                scores.append(None)
+        return scores
+
+    def _score(
+        self, operator: Operator, left: int, right: int, columns: Any, shared: dict[str, Any]
+    ) -> Array:
+        built_in = operator.source.module.startswith(BUILT_IN)
+        if operator.takes == (NUM, NUM) and not operator.learns:
+            if "cells" not in shared:
+                shared["cells"] = self._numeric_pair(left, right)
+            sums, values = shared["cells"]
+            return self._of_cells(operator.apply({}, *values).astype(np.float64), sums)
+        if built_in and operator.takes == (CAT, CAT) and operator.symmetric:
+            if "pairs" not in shared:
+                shared["pairs"] = self._category_pair(*columns)
+            sums, counts = shared["pairs"]
+            if operator.gives == CAT:
+                return self._of_categories(sums)
+            return self._of_cells(np.append(np.nan, counts), sums)
+        state = operator.fit(*columns)
+        if operator.arity == 2 and operator.takes[1] == CAT:
+            looked_up = self._looked_up(operator, state, columns)
+            if looked_up is not None:
+                return self._of_cells(np.append(np.nan, looked_up), self._groups(right, columns[1]))
+        values = operator.apply(state, *columns)
+        if operator.gives == CAT:
+            sums = self._sums(values + 1, int(values.max(initial=-1)) + 2)
+            return self._of_categories(sums)
+        if operator.name == "GroupByThenRank" and built_in:
+            ranks = np.ceil(np.nan_to_num(values, nan=-1.0) * RANK_CELLS).astype(np.int64)
+            sums = self._sums(np.maximum(ranks, -1) + 1, RANK_CELLS + 2)
+            return self._of_cells(np.append(np.nan, np.arange(RANK_CELLS + 1.0)), sums)
+        return self._of_values(values.astype(np.float64))
+
+    def _looked_up(self, operator: Operator, state: dict[str, Array], columns: Any) -> Array | None:
+        """Return the value of each group of the key, if that is all that an operator does."""
+        keys: Keys = columns[1]
+        if set(state) != {"labels", "values"} or len(state["values"]) != keys.size:
+            return None
+        values = state["values"].astype(np.float64)
+        if not operator.source.module.startswith(BUILT_IN):
+            rows = np.unique(np.linspace(0, len(keys) - 1, CHECKED).astype(np.int64))
+            some = [_rows(column, rows) for column in columns]
+            given = operator.apply(state, *some).astype(np.float64)
+            if not np.array_equal(given, np.append(values, np.nan)[some[1].codes], equal_nan=True):
+                return None
+        return values
+
+    def _numeric_pair(self, left: int, right: int) -> tuple[Array, list[Array]]:
+        """Return the sums of the cells of two numeric features, and the values that stand for them."""
+        (a, first), (b, second) = self._feature_bins(left), self._feature_bins(right)
+        sums = self.kernels.pair_sums(
+            a, b, len(second), len(first) * len(second), self.fold, self.first, self.second
+        )
+        return sums, [np.repeat(first, len(second)), np.tile(second, len(first))]
+
+    def _category_pair(self, left: Keys, right: Keys) -> tuple[Array, Array]:
+        """Return the sums of the pairs of two categorical features, missing first, and their counts."""
+        numbers = self._combine.apply(state := self._combine.fit(left, right), left, right)
+        return self._sums(numbers + 1, len(state["counts"]) + 1), state["counts"].astype(np.float64)
+
+    @property
+    def _combine(self) -> Operator:
+        operators = self.context.universe.operators
+        return next(o for o in operators if o.name == "Combine" and o.source.module.startswith(BUILT_IN))
+
+    def _feature_bins(self, feature: int) -> tuple[Array, Array]:
+        """Return the bin of each row, and the value in the middle of each bin, in the feature's type."""
+        with self._lock:
+            if feature not in self._binned:
+                self._binned[feature] = self._make_bins(feature)
+            return self._binned[feature]
+
+    def _make_bins(self, feature: int) -> tuple[Array, Array]:
+        values = self.table.numeric(feature)
+        distinct, cells, counts = np.unique(values, return_inverse=True, return_counts=True, equal_nan=True)
+        bins, count = self.kernels.joined(distinct.astype(np.float64), counts.astype(np.float64), self.bins)
+        middle = np.full(count, np.nan, dtype=values.dtype)
+        for number in range(1, count):
+            inside = np.flatnonzero(bins == number)
+            half = np.cumsum(counts[inside])
+            middle[number] = distinct[inside[np.searchsorted(half, half[-1] / 2)]]
+        return bins[cells], middle
+
+    def _groups(self, feature: int, keys: Keys) -> Array:
+        """Return the sums of a key's groups, missing first."""
+        with self._lock:
+            if feature not in self._grouped:
+                self._grouped[feature] = self._sums(keys.codes + 1, keys.size + 1)
+            return self._grouped[feature]
+
+    def _sums(self, cells: Array, count: int) -> Array:
+        found: Array = self.kernels.cell_sums(cells, count, self.fold, self.first, self.second)
+        return found
+
+    def _of_values(self, values: Array) -> Array:
+        distinct, cells = np.unique(values, return_inverse=True)
+        return self._of_cells(distinct, self._sums(cells, len(distinct)))
+
+    def _of_cells(self, values: Array, sums: Array) -> Array:
+        """Score cells by what they are worth."""
+        bins, count = self.kernels.joined(values, sums[:, :, -1].sum(axis=0), self.value_bins)
+        joined = self.kernels.binned(sums, bins, count)
+        result: Array = (
+            self.kernels.chi2_score(joined) if self.chi2 else self.kernels.fold_scores(joined, 0.0)
+        )
+        return result
+
+    def _of_categories(self, sums: Array) -> Array:
+        if self.chi2:
+            result: Array = self.kernels.chi2_score(sums)
+        else:
+            result = self.kernels.category_scores(sums, self.value_bins)
+        return result
+
+
+def _rows(column: Any, rows: Array) -> Any:
+    return column.take(rows) if isinstance(column, Keys) else column[rows]

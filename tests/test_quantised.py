@@ -1,0 +1,220 @@
+"""The gate that scores operators on histograms of gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import needs_data
+from scipy.stats import spearmanr
+
+import scopefe
+from scopefe.registry import collecting, components, operator
+from scopefe.run.auditing import Scored
+from scopefe.run.compiling import compile
+from scopefe.run.store import Store
+
+SPLIT = "data.split={train: 0.6, selection: 0.2, test: 0.2}"
+
+
+def spec_of(*overrides, **gate):
+    document = {
+        "name": "q",
+        "data": {"target": "y"},
+        "baseline": {"max_trees": 60},
+        "scope": {"operators": {"gate": "quantised", **gate}},
+    }
+    return scopefe.load_spec(document, overrides=[SPLIT, "evaluation.seeds=0", *overrides])
+
+
+def table(rows=2000, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({f"x{i}": rng.normal(size=rows) for i in range(5)})
+    frame["k"] = rng.choice(list("abcdefgh"), size=rows)
+    frame["m"] = rng.choice(list("pqrst"), size=rows)
+    frame["o"] = rng.integers(0, 6, size=rows)
+    return frame, rng
+
+
+def planted(kind, seed=0, rows=3000):
+    frame, rng = table(rows, seed)
+    x0, x1 = frame["x0"].to_numpy(), frame["x1"].to_numpy()
+    if kind == "product":
+        return frame.assign(y=x0 * x1 + 0.3 * rng.normal(size=rows)), "(x0*x1)"
+    if kind == "ratio":
+        frame["x1"] = np.exp(x1)
+        return frame.assign(y=np.clip(x0 / frame["x1"], -3, 3) + 0.3 * rng.normal(size=rows)), "(x0/x1)"
+    if kind == "group mean":
+        groups = rng.integers(0, 500, size=rows)
+        level = rng.normal(size=500)[groups]
+        frame["k"] = [f"g{g}" for g in groups]
+        frame["x0"] = level + rng.normal(size=rows)
+        return frame.assign(y=level + 0.3 * rng.normal(size=rows)), "GroupByThenMean(x0,k)"
+    if kind == "rank":
+        frame["x0"] = x0 + 10.0 * (frame["k"].map(ord) - ord("a"))
+        return frame.assign(y=np.sin(3 * x0) + 0.3 * rng.normal(size=rows)), "GroupByThenRank(x0,k)"
+    crossed = rng.normal(size=(8, 5))[
+        frame["k"].map(ord).to_numpy() - ord("a"), frame["m"].map(ord).to_numpy() - ord("p")
+    ]
+    return frame.assign(y=crossed + 0.3 * rng.normal(size=rows)), "Combine(k,m)"
+
+
+def many_signals(rows=6000):
+    """Return a table in which many candidates help."""
+    frame, rng = table(rows)
+    x = [frame[f"x{i}"].to_numpy() for i in range(5)]
+    level = rng.normal(size=8)[frame["k"].map(ord).to_numpy() - ord("a")]
+    y = 2 * x[0] * x[1] + np.abs(x[2] - x[3]) + level * x[4] + np.sin(4 * x[0]) + 0.2 * rng.normal(size=rows)
+    return frame.assign(y=y)
+
+
+def ranked(compiled):
+    """Return the formulas that a gate keeps."""
+    return [e.formula for e in compiled.universe.expressions(compiled.scope.ids())]
+
+
+@pytest.mark.parametrize("kind", ["product", "ratio", "group mean", "rank", "crossed"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_planted_signal_is_among_the_best(kind, seed):
+    frame, formula = planted(kind, seed)
+    kept = ranked(compile(spec_of(budget=0.03), data=frame))
+    assert formula in kept
+
+
+@pytest.mark.parametrize("statistic", ["boosting", "chi2"])
+@pytest.mark.parametrize("task", ["regression", "binary", "multiclass"])
+def test_scores_go_with_exact_gains(task, statistic):
+    frame = many_signals()
+    if task != "regression":
+        frame["y"] = pd.qcut(frame["y"], 2 if task == "binary" else 3, labels=False)
+    store = Store()
+    spec = spec_of("baseline.max_trees=30", budget=0.1, statistic=statistic)
+    scored = Scored(spec, frame, store, lambda _: None)
+    inside = scored.ranking.members(scored.compile(spec).scope)
+    assert scored.ranking.enrichment(inside).value > 3
+    assert scored.ranking.recall(inside, [10])[10] >= 0.6
+
+
+def test_a_budget_is_a_share_or_a_number():
+    frame, _ = planted("product")
+    whole = compile(spec_of(budget=1e9), data=frame)
+    unique = whole.space.universe.unique
+    assert whole.pool_size == unique
+    assert compile(spec_of(budget=0.25), data=frame).pool_size == round(0.25 * unique)
+    assert compile(spec_of(budget=17), data=frame).pool_size == 17
+
+
+def test_only_what_a_pair_gate_admits_is_scored():
+    frame, _ = planted("product")
+    chosen = "scope.pairs={gate: hard-intra, target_cluster_size: 3}"
+    gated = compile(spec_of(chosen, budget=1e9), data=frame)
+    pairs = compile(spec_of(chosen, "scope.operators=all"), data=frame)
+    assert gated.pool_size == pairs.space.pool.unique
+    assert gated.facts["quantised"]["candidates"] == gated.pool_size
+
+
+def test_jobs_and_missing_values_change_nothing_they_should_not():
+    frame, _ = planted("group mean")
+    frame.loc[::7, "x0"] = np.nan
+    frame.loc[::11, "k"] = None
+    frame.loc[::13, "x2"] = np.inf
+    frame["constant"], frame["empty"] = 1.5, np.nan
+    pools = [
+        compile(spec_of(f"execution.jobs={jobs}", budget=0.1), data=frame).scope.ids() for jobs in (1, 2)
+    ]
+    assert (pools[0] == pools[1]).all()
+
+
+def test_operators_of_ones_own_are_scored():
+    with collecting(components()):
+
+        @operator("harmonic", takes=("numeric", "numeric"), symmetric=True)
+        def harmonic(a, b):
+            """Harmonic mean."""
+            return 2 * a * b / (a + b)
+
+        @operator("distance to mean", takes=("numeric", "categorical"))
+        class Distance:
+            """How far a value is from the mean of its group."""
+
+            def fit(self, values, keys):
+                sums = np.bincount(keys.codes, values, minlength=keys.size)
+                return {"labels": keys.labels, "values": sums / np.maximum(keys.counts, 1)}
+
+            def apply(self, state, values, keys):
+                return values - np.append(state["values"], np.nan)[keys.coded_as(state["labels"])]
+
+        frame, rng = table(3000)
+        level = 5 * rng.normal(size=8)[frame["k"].map(ord).to_numpy() - ord("a")]
+        frame["x0"] += level
+        frame["y"] = np.cos(4 * (frame["x0"] - level)) + 0.2 * rng.normal(size=3000)
+        own = "operators.use=[default, harmonic, distance to mean]"
+        kept = ranked(compile(spec_of(own, budget=0.02), data=frame))
+        assert "distance to mean(x0,k)" in kept
+
+
+def test_the_gate_says_how_far_the_folds_agree():
+    signal, _ = planted("product")
+    noise = signal.assign(y=np.random.default_rng(5).normal(size=len(signal)))
+    agreement = [
+        compile(spec_of(), data=data).facts["quantised"]["fold_correlation"] for data in (signal, noise)
+    ]
+    assert agreement[0] > agreement[1] + 0.2
+
+
+def test_it_needs_data_and_a_target():
+    spec = scopefe.load_spec(
+        {
+            "name": "q",
+            "data": {"target": "y", "features": {"kinds": {"a": "numerical", "b": "numerical"}}},
+            "scope": {"operators": "quantised"},
+        }
+    )
+    assert compile(spec, static=True).bounded == ["scope.operators"]
+
+
+def test_features_of_other_rows_play_no_part():
+    frame, _ = planted("product")
+    rows = compile(spec_of(), data=frame).data.rows
+    other = frame.copy()
+    other.loc[rows.test, "y"] = 0.0
+    assert (compile(spec_of(), data=frame).scope.ids() == compile(spec_of(), data=other).scope.ids()).all()
+
+
+@needs_data("telecom")
+@pytest.mark.slow
+def test_it_keeps_what_scope_fe_leaves_out_on_telecom(data_folder):
+    store = Store()
+    names = ["evaluation.seeds=0", "data.sample={fraction: 0.4}"]
+    scope_fe = scopefe.load_spec("scope-fe", fragments=["data/telecom"], overrides=names)
+    quantised = scopefe.load_spec(
+        "openfe",
+        fragments=["data/telecom"],
+        overrides=[*names, "scope.operators={gate: quantised, budget: 0.1}"],
+    )
+    scored = Scored(scope_fe, None, store, lambda _: None)
+    recall = [
+        scored.ranking.recall(scored.ranking.members(scored.compile(s).scope), [100])[100]
+        for s in (scope_fe, quantised)
+    ]
+    assert recall[1] > recall[0] + 0.2
+
+
+def test_the_quadratic_loss_is_the_loss_of_a_regression():
+    from scopefe.gates import histograms
+
+    rng = np.random.default_rng(0)
+    rows = 4000
+    values, target = rng.integers(0, 20, size=rows), rng.normal(size=rows)
+    target += (values % 3 == 0) * 0.5
+    fold = rng.permutation(np.arange(rows) % 5)
+    sums = histograms.cell_sums(values, 20, fold, -target[None, :], np.ones((1, rows)))
+    scores = histograms.fold_scores(sums, 0.0)
+    best = []
+    for number in range(5):
+        inside = fold == number
+        means = np.array([target[~inside & (values == v)].mean() for v in range(20)])
+        fitted = means[values[inside]]
+        best.append((np.square(target[inside]) - np.square(target[inside] - fitted)).mean() / 2)
+    assert spearmanr(scores, best).statistic > 0.5
+    assert scores == pytest.approx(best, rel=0.25)
