@@ -9,7 +9,7 @@ from conftest import needs_data
 from scipy.stats import spearmanr
 
 import scopefe
-from scopefe.registry import collecting, components, operator
+from scopefe.registry import Components, collecting, components, operator
 from scopefe.run.auditing import Scored
 from scopefe.run.compiling import compile
 from scopefe.run.store import Store
@@ -126,7 +126,7 @@ def test_jobs_and_missing_values_change_nothing_they_should_not():
 
 
 def test_operators_of_ones_own_are_scored():
-    with collecting(components()):
+    with collecting(Components(components())):
 
         @operator("harmonic", takes=("numeric", "numeric"), symmetric=True)
         def harmonic(a, b):

@@ -11,7 +11,7 @@ import numpy as np
 
 from scopefe.components import Array
 from scopefe.data.table import Table, finite
-from scopefe.score.boosting import Design, Part, boost, parameters, raw_scores, threads_for
+from scopefe.score.boosting import CELLS_AT_ONCE, Design, Part, boost, parameters, raw_scores, threads_for
 from scopefe.score.engine import Engine
 from scopefe.score.featureboost import Block, Failure, compute
 from scopefe.space.universe import Universe
@@ -70,7 +70,7 @@ def attribute(
     if not len(shuffled):
         return Attribution(shuffled, np.empty(0), 0, ())
     made = _Columns(universe, shuffled, block.table)
-    design = Design(made, len(made), made.categorical(), block.target, block.scores)
+    design = Design(made, len(made), made.categorical(), block.target, block.scores, made.release)
     threads = threads_for(block.fitted, design.width, engine.local.jobs)
     options = parameters(block.objective, seed=SEED, threads=threads, num_leaves=LEAVES)
     fit, held = slice(block.fitted), slice(block.fitted, None)
@@ -121,6 +121,11 @@ class _Columns:
             text = f"{type(error).__name__}: {error}"
             self.failures[place] = Failure(candidate, formula, "attribution", text)
             return np.full(self._table.rows, np.nan)
+
+    def release(self) -> None:
+        """Drop the columns that candidates are made of, where these are more than are binned at once."""
+        if len(self._table) * self._table.rows > CELLS_AT_ONCE:
+            self._table.forget()
 
     def categorical(self) -> list[int]:
         """Return the positions of the features that are categorical."""

@@ -122,6 +122,8 @@ class Design:
         Positions of the categorical columns.
     target, start
         See `Part`.
+    release
+        Called when some of the columns are binned.
     """
 
     column: Callable[[int], Array]
@@ -129,6 +131,7 @@ class Design:
     categorical: Sequence[int]
     target: Array
     start: Array | None = None
+    release: Callable[[], None] = lambda: None
 
     def part(self, columns: range, rows: Sequence[Rows], each: Each = map) -> list[Part]:
         """Return the values of some columns, once for each of the rows."""
@@ -164,6 +167,7 @@ class Design:
             data = binned(chosen, parts.pop(0), categorical, first=first)
             lot = [data, binned(chosen, parts.pop(0), categorical, data)]
             lots = [_join(*both) for both in zip(lots, lot, strict=True)] if lots else lot
+            self.release()
         data, valid = lots
         return data, valid
 
