@@ -186,6 +186,7 @@ EXPRESSIONS = {
         {"gate": "list", "use": ["abs", "+", "Combine"]},
         {"gate": "random-operator", "budget": 30},
         {"gate": "random-joint", "budget": 30},
+        {"gate": "quantised", "budget": 0.3},
     ],
 }
 

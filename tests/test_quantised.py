@@ -9,7 +9,6 @@ from conftest import needs_data
 from scipy.stats import spearmanr
 
 import scopefe
-from scopefe.registry import Components, collecting, components, operator
 from scopefe.run.auditing import Scored
 from scopefe.run.compiling import compile
 from scopefe.run.store import Store
@@ -125,32 +124,37 @@ def test_jobs_and_missing_values_change_nothing_they_should_not():
     assert (pools[0] == pools[1]).all()
 
 
-def test_operators_of_ones_own_are_scored():
-    with collecting(Components(components())):
+OWN = """
+import numpy as np
+from scopefe import operator
 
-        @operator("harmonic", takes=("numeric", "numeric"), symmetric=True)
-        def harmonic(a, b):
-            """Harmonic mean."""
-            return 2 * a * b / (a + b)
+@operator("harmonic", takes=("numeric", "numeric"), symmetric=True)
+def harmonic(a, b):
+    return 2 * a * b / (a + b)
 
-        @operator("distance to mean", takes=("numeric", "categorical"))
-        class Distance:
-            """How far a value is from the mean of its group."""
+@operator("distance to mean", takes=("numeric", "categorical"))
+class Distance:
+    def fit(self, values, keys):
+        sums = np.bincount(keys.codes, values, minlength=keys.size)
+        return {"labels": keys.labels, "values": sums / np.maximum(keys.counts, 1)}
 
-            def fit(self, values, keys):
-                sums = np.bincount(keys.codes, values, minlength=keys.size)
-                return {"labels": keys.labels, "values": sums / np.maximum(keys.counts, 1)}
+    def apply(self, state, values, keys):
+        return values - np.append(state["values"], np.nan)[keys.coded_as(state["labels"])]
+"""
 
-            def apply(self, state, values, keys):
-                return values - np.append(state["values"], np.nan)[keys.coded_as(state["labels"])]
 
-        frame, rng = table(3000)
-        level = 5 * rng.normal(size=8)[frame["k"].map(ord).to_numpy() - ord("a")]
-        frame["x0"] += level
-        frame["y"] = np.cos(4 * (frame["x0"] - level)) + 0.2 * rng.normal(size=3000)
-        own = "operators.use=[default, harmonic, distance to mean]"
-        kept = ranked(compile(spec_of(own, budget=0.02), data=frame))
-        assert "distance to mean(x0,k)" in kept
+def test_operators_of_ones_own_are_scored(tmp_path):
+    (tmp_path / "own.py").write_text(OWN)
+    frame, rng = table(3000)
+    level = 5 * rng.normal(size=8)[frame["k"].map(ord).to_numpy() - ord("a")]
+    frame["x0"] += level
+    frame["y"] = np.cos(4 * (frame["x0"] - level)) + 0.2 * rng.normal(size=3000)
+    own = [
+        f"operators.modules=[{tmp_path / 'own.py'}]",
+        "operators.use=[default, harmonic, distance to mean]",
+    ]
+    kept = ranked(compile(spec_of(*own, budget=0.02), data=frame))
+    assert "distance to mean(x0,k)" in kept
 
 
 def test_the_gate_says_how_far_the_folds_agree():
