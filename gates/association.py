@@ -252,7 +252,7 @@ def _eta_squared(keys: Sequence[Keys], columns: Columns) -> Array:
 
 def _membership(keys: Sequence[Keys], starts: Array, rows: slice, known: Array) -> csr_array:
     """Shape (groups of all keys, rows): 1 where a row is in the group."""
-    numbers = np.stack([k.codes[rows] + first for k, first in zip(keys, starts, strict=False)])[known]
+    numbers = np.stack([k.take(rows).codes + first for k, first in zip(keys, starts, strict=False)])[known]
     row = np.nonzero(known)[1]
     return csr_array((np.ones(len(row)), (numbers, row)), shape=(starts[-1], known.shape[1]))
 

@@ -27,7 +27,7 @@ def cell_sums(cells: Array, count: int, folds: Array, first: Array, second: Arra
     Parameters
     ----------
     cells
-        Integers, shape (rows,); rows with a negative one count nowhere.
+        Integers from 0, shape (rows,).
     count
         Number of cells.
     folds
@@ -38,26 +38,7 @@ def cell_sums(cells: Array, count: int, folds: Array, first: Array, second: Arra
     outputs = len(first)
     sums = np.zeros((folds.max() + 1, count, 2 * outputs + 1))
     for row in range(len(cells)):
-        cell = cells[row]
-        if cell < 0:
-            continue
-        here = sums[folds[row], cell]
-        for k in range(outputs):
-            here[2 * k] += first[k, row]
-            here[2 * k + 1] += second[k, row]
-        here[2 * outputs] += 1
-    return sums
-
-
-@njit
-def pair_sums(
-    left: Array, right: Array, width: int, count: int, folds: Array, first: Array, second: Array
-) -> Array:
-    """Return the sums of each fold and cell of a pair: ``left × width + right``."""
-    outputs = len(first)
-    sums = np.zeros((folds.max() + 1, count, 2 * outputs + 1))
-    for row in range(len(left)):
-        here = sums[folds[row], left[row] * width + right[row]]
+        here = sums[folds[row], cells[row]]
         for k in range(outputs):
             here[2 * k] += first[k, row]
             here[2 * k + 1] += second[k, row]

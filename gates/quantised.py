@@ -8,7 +8,6 @@ is neither is computed for all rows.
 from __future__ import annotations
 
 import hashlib
-import logging
 from dataclasses import dataclass, field
 from itertools import combinations
 from threading import Lock
@@ -16,11 +15,11 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
+from scopefe.operators.kernels import number_pairs
 
-from scopefe import CAT, NUM, GateContext, Keys, Scope, Table, operator_gate
+from scopefe import CAT, NUM, ComponentError, GateContext, Keys, Scope, Table, operator_gate
 from scopefe.components import Array, Operator
 
-_log = logging.getLogger(__name__)
 RANK_CELLS, CHECKED = 1024, 256
 BUILT_IN = "scopefe.operators."
 
@@ -49,6 +48,8 @@ def quantised(
     statistics of groups on the groups. A small boosting, measured on rows that it has not seen, scores the
     candidate in the quadratic expansion of the loss at the baseline's scores.
     """
+    if budget > 1 and budget != int(budget):
+        raise ComponentError(f"budget {budget:g} is neither a share below 1 nor a whole number")
     ids = scope.ids()
     ids = ids[context.universe.canonical(ids) == ids]
     parameters = {
@@ -59,15 +60,16 @@ def quantised(
         "seed": seed,
     }
     asked = hashlib.blake2b(ids.data, digest_size=16).hexdigest()
-    by_fold = context.remember(
-        "quantised",
-        {**parameters, "candidates": asked},
-        lambda: Scoring(context, statistic == "chi2", folds, bins, value_bins, seed).scores(ids),
-    )
+
+    def compute() -> tuple[Array, dict[str, str]]:
+        scoring = Scoring(context, statistic == "chi2", folds, bins, value_bins, seed)
+        return scoring.scores(ids), scoring.failures
+
+    by_fold, failures = context.remember("quantised", {**parameters, "candidates": asked}, compute)
     scores = np.where(np.isnan(by_fold).any(axis=1), -np.inf, by_fold.mean(axis=1))
     count = int(budget) if budget >= 1 else max(1, round(budget * len(ids)))
     best = np.argsort(-scores, kind="stable")[:count]
-    context.note("quantised", _facts(scores, by_fold, best))
+    context.note("quantised", {**_facts(scores, by_fold, best), "failures": dict(sorted(failures.items()))})
     return Scope.of_ids(context.universe, ids[best])
 
 
@@ -113,6 +115,7 @@ class Scoring:
         from scopefe.gates import histograms
 
         self.kernels = histograms
+        self.failures: dict[str, str] = {}
         self.table: Table = self.context.table()
         gradients = self.context.gradients()
         self.first, self.second = gradients.first, gradients.second
@@ -157,10 +160,10 @@ class Scoring:
             try:
                 columns = self.table.arguments(operator, features)
                 scores.append(self._score(operator, left, right, columns, shared))
-            except (ArithmeticError, LookupError, ValueError, TypeError, AttributeError) as error:
+            except Exception as error:
                 if operator.source.module.startswith(BUILT_IN):
                     raise
-                _log.warning("%s cannot be scored: %s: %s", operator.name, type(error).__name__, error)
+                self.failures.setdefault(operator.name, f"{type(error).__name__}: {error}")
                 scores.append(None)
         return scores
 
@@ -212,20 +215,15 @@ class Scoring:
     def _numeric_pair(self, left: int, right: int) -> tuple[Array, list[Array]]:
         """Return the sums of the cells of two numeric features, and the values that stand for them."""
         (a, first), (b, second) = self._feature_bins(left), self._feature_bins(right)
-        sums = self.kernels.pair_sums(
-            a, b, len(second), len(first) * len(second), self.fold, self.first, self.second
-        )
+        sums = self._sums(a * len(second) + b, len(first) * len(second))
         return sums, [np.repeat(first, len(second)), np.tile(second, len(first))]
 
     def _category_pair(self, left: Keys, right: Keys) -> tuple[Array, Array]:
         """Return the sums of the pairs of two categorical features, missing first, and their counts."""
-        numbers = self._combine.apply(state := self._combine.fit(left, right), left, right)
-        return self._sums(numbers + 1, len(state["counts"]) + 1), state["counts"].astype(np.float64)
-
-    @property
-    def _combine(self) -> Operator:
-        operators = self.context.universe.operators
-        return next(o for o in operators if o.name == "Combine" and o.source.module.startswith(BUILT_IN))
+        none = np.empty(0, dtype=np.int64)
+        numbers, pairs = number_pairs(left.codes, right.codes, left.size, right.size, none, True)
+        sums = self._sums(numbers + 1, len(pairs) + 1)
+        return sums, sums[:, 1:, -1].sum(axis=0)
 
     def _feature_bins(self, feature: int) -> tuple[Array, Array]:
         """Return the bin of each row, and the value in the middle of each bin, in the feature's type."""

@@ -66,7 +66,7 @@ class Keys:
         """int64, shape (labels,): number of rows with each label."""
         return np.bincount(self._codes[~self.missing], minlength=self.size)
 
-    def take(self, rows: Array) -> Keys:
+    def take(self, rows: Array | slice) -> Keys:
         """Return the keys of the rows at these positions, over the same labels."""
         return Keys(self._codes[rows], self.labels)
 

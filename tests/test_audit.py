@@ -17,7 +17,7 @@ import scopefe
 from scopefe.audit.controls import CONTROLS, control, matched
 from scopefe.audit.ranking import Ranking
 from scopefe.cli.main import cli
-from scopefe.run.auditing import Scored, audit_pool, last_rows
+from scopefe.run.auditing import Scored, audit_pool
 from scopefe.run.store import Store
 from scopefe.space.scope import Scope
 
@@ -204,7 +204,6 @@ def test_gains_of_an_audit_are_those_of_the_last_round():
     )
     for selected in full.report.selection.selected:
         assert known[selected.formula] == selected.gain
-    assert sorted(last_rows(5, 3, 1).tolist()) == list(range(8))
 
 
 def test_a_pool_of_another_universe_is_refused():

@@ -157,6 +157,31 @@ def test_operators_of_ones_own_are_scored(tmp_path):
     assert "distance to mean(x0,k)" in kept
 
 
+def test_pairs_of_categories_need_no_other_operator():
+    frame, _ = planted("crossed")
+    for name in ("Combine", "CombineThenFreq", "GroupByThenNUnique"):
+        compiled = compile(spec_of(f"operators.use=[{name}]", budget=1e9), data=frame)
+        assert compiled.facts["quantised"]["failed"] == 0
+        assert compiled.pool_size == compiled.space.universe.unique
+
+
+def test_an_operator_that_fails_is_told_and_ranks_last(tmp_path):
+    (tmp_path / "own.py").write_text(OWN.replace("return 2 * a * b / (a + b)", "raise ValueError('no')"))
+    frame, _ = planted("product")
+    own = [f"operators.modules=[{tmp_path / 'own.py'}]", "operators.use=['*', harmonic]"]
+    compiled = compile(spec_of(*own, budget=1e9), data=frame)
+    facts = compiled.facts["quantised"]
+    assert facts["failures"] == {"harmonic": "ValueError: no"}
+    assert facts["failed"] == compiled.pool_size // 2
+    assert not any("harmonic" in f for f in ranked(compile(spec_of(*own, budget=0.5), data=frame)))
+
+
+def test_a_budget_is_checked():
+    frame, _ = planted("product")
+    with pytest.raises(scopefe.SpecError, match=r"budget 2\.5 is neither a share below 1 nor a whole number"):
+        compile(spec_of(budget=2.5), data=frame)
+
+
 def test_the_gate_says_how_far_the_folds_agree():
     signal, _ = planted("product")
     noise = signal.assign(y=np.random.default_rng(5).normal(size=len(signal)))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scopefe.audit.statistics import Margins
-from scopefe.report.evidence import METRICS
+from scopefe.report.html import METRICS
 from scopefe.report.model import Report
 from scopefe.report.tables import Column, Spread, Table, decimals, metric, share, spread, whole
 

@@ -20,6 +20,7 @@ from scopefe.audit.statistics import (
     win_tie_loss,
 )
 from scopefe.report.build import CLAIMS
+from scopefe.report.html import METRICS
 from scopefe.report.study import LegFacts, StudyFacts
 from scopefe.report.tables import (
     Column,
@@ -33,7 +34,6 @@ from scopefe.report.tables import (
     whole,
 )
 
-METRICS = {"rmse": "RMSE", "auc": "ROC-AUC", "accuracy": "accuracy"}
 BASE = "base"
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pandas as pd
 
-NOTHING = "–"
+from scopefe.report.html import NOTHING
+
 Format = Callable[[Any], str]
 
 

@@ -34,7 +34,7 @@ from scopefe.run.progress import Listener, silent
 from scopefe.run.store import Store
 from scopefe.run.workbench import Stored, Workbench
 from scopefe.score.featureboost import Block, Failure, score
-from scopefe.score.halving import row_blocks
+from scopefe.score.halving import round_rows
 from scopefe.spec.models import Budget, GateUse, Spec
 from scopefe.spec.models import Scope as Gates
 
@@ -108,10 +108,11 @@ class Scored:
             scores = bench.baseline(data, None, settings.folds, advance).scores
         bench.ready(data)
         data.development.forget()
-        rows = last_rows(len(data.rows.train), len(data.rows.selection), self.spec.seed)
+        rng = random.Random(self.spec.seed)
+        rows, fitted = round_rows(len(data.rows.train), len(data.rows.selection), 1, rng)[-1]
         block = Block(
             data.development.take(rows),
-            len(data.rows.train),
+            fitted,
             data.scaled_target[rows],
             scores[rows],
             bench.objective(data),
@@ -132,13 +133,6 @@ class Scored:
         """int64 ids that the full search selects, best first."""
         _, _, found = select(self.whole, self.whole.scope.ids(), Watch(Budget()))
         return found.attribution.candidates[: self.spec.selection.keep]
-
-
-def last_rows(train: int, selection: int, seed: int) -> Array:
-    """Return positions of the development rows as the last round of halving has them, training rows first."""
-    rng = random.Random(seed)
-    fit, held = row_blocks(train, 1, rng)[-1], row_blocks(selection, 1, rng)[-1]
-    return np.array([*fit, *(train + p for p in held)], dtype=np.int64)
 
 
 def ungated(spec: Spec, place: str | None = None) -> Spec:

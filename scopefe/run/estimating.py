@@ -36,7 +36,7 @@ TRIED, TRIED_SECONDS = 3, 0.1
 GROWTH, SURVIVING = 0.6, 0.5
 # bytes: per value in LightGBM's bins, and of those that it bins at once; per column of its histograms; per
 # value of an encoded feature with its order and categories; per row of a candidate that is scored
-BINNED, VALUE, COLUMN, ENCODED, SCORED = 1, 17, 65_536, 32, 64
+BINNED, VALUE, COLUMN, ENCODED, SCORED = 1, 17, 65_536, 16, 64
 
 _log = logging.getLogger(__name__)
 

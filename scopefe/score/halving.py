@@ -55,6 +55,20 @@ def row_blocks(rows: int, blocks: int, rng: random.Random) -> list[list[int]]:
     return [positions[:size] for size in block_sizes(rows, blocks)]
 
 
+def round_rows(train: int, selection: int, blocks: int, rng: random.Random) -> list[tuple[Array, int]]:
+    """Return the rows of each round: int64 positions, training rows first, and how many of them these are.
+
+    Where a first block would be empty, there is one round, of all rows.
+    """
+    fit, held = row_blocks(train, blocks, rng), row_blocks(selection, blocks, rng)
+    if not fit[0] or not held[0]:
+        fit, held = fit[-1:], held[-1:]
+    return [
+        (np.array([*some, *(train + p for p in others)], dtype=np.int64), len(some))
+        for some, others in zip(fit, held, strict=True)
+    ]
+
+
 def block_sizes(rows: int, blocks: int) -> list[int]:
     """Return the number of rows of each set of `row_blocks`."""
     return [*(rows // blocks * 2**r for r in range(blocks.bit_length() - 1)), rows]
@@ -113,18 +127,15 @@ def halve(
     stops
         Asked before every further round; True makes the round before it the last.
     """
-    train_blocks = row_blocks(train, blocks, rng)
-    selection_blocks = [[train + p for p in block] for block in row_blocks(selection, blocks, rng)]
-    if not train_blocks[0] or not selection_blocks[0]:
-        train_blocks, selection_blocks = train_blocks[-1:], selection_blocks[-1:]
+    rows_by_round = round_rows(train, selection, blocks, rng)
     rounds: list[Round] = []
-    remaining, place, last = candidates, 0, len(train_blocks) - 1
+    remaining, place, last = candidates, 0, len(rows_by_round) - 1
     while True:
         order = list(range(len(remaining)))
         rng.shuffle(order)
         shuffled = remaining[order]
-        fit, held = train_blocks[place], selection_blocks[place]
-        gains = score(shuffled, np.array(fit + held, dtype=np.int64), len(fit))
+        rows, fitted = rows_by_round[place]
+        gains = score(shuffled, rows, fitted)
         ranked = np.argsort(-gains, kind="stable")[: np.count_nonzero(~np.isnan(gains))]
         distinct = ranked if rounds else _distinct(ranked, gains)
         final = place == last or stops()
@@ -134,7 +145,9 @@ def halve(
         else:
             kept = distinct[: kept_at_most(len(distinct), min_candidates)]
         remaining = shuffled[kept]
-        rounds.append(Round(len(fit), len(held), shuffled, gains, len(ranked) - len(distinct), remaining))
+        rounds.append(
+            Round(fitted, len(rows) - fitted, shuffled, gains, len(ranked) - len(distinct), remaining)
+        )
         if final:
             return Halving(tuple(rounds), remaining)
         place = last if len(kept) <= min_candidates else place + 1
