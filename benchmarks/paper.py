@@ -13,7 +13,7 @@ import argparse
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,10 @@ def seen(study: StudyFacts) -> Iterator[tuple[str, Any]]:
 
 def spread(value: Any) -> str:
     return str(value).replace("±", " ± ").replace("  ", " ")
+
+
+def dashed(value: Any) -> str:
+    return str(value).replace("--", "–")
 
 
 def apart(ours: float, theirs: str) -> float | None:
@@ -275,7 +279,6 @@ def probe_seeds(study: StudyFacts) -> Table:
             rows.append([name, "ours", *ours[name]])
             if printed:
                 rows.append([name, "paper", *(printed[key] for key in keys)])
-    text: Callable[[Any], str] = lambda value: str(value).replace("--", "–")  # noqa: E731
     return Table(
         "probe-seeds",
         "Ten seeds of the probe",
@@ -283,8 +286,8 @@ def probe_seeds(study: StudyFacts) -> Table:
             Column("dataset"),
             Column("whose"),
             *(Column(n, decimals(3)) for n in ("Jaccard", "CV of the pool's size", "mean E", "CV of E")),
-            Column("range of E", text),
-            Column("E > 1", text),
+            Column("range of E", dashed),
+            Column("E > 1", dashed),
         ],
         rows,
     )

@@ -177,8 +177,22 @@ def test_datasets_that_are_not_there_are_left_out_and_named(folder):
 
 def test_a_run_without_evaluation_cannot_be_compared(folder):
     study = load_study(folder / "study.yaml", overrides=["set=[evaluation.seeds=0]"])
-    with pytest.raises(scopefe.DataError, match="there is no evaluation"):
+    with pytest.raises(scopefe.SpecError, match=r"first base: evaluation\.seeds is 0"):
         run_study(study, folder / "out")
+    study = load_study(
+        folder / "study.yaml", overrides=["set=['data.split={train: 0.8, selection: 0.2, test: 0}']"]
+    )
+    with pytest.raises(scopefe.DataError, match="there is no evaluation: no test rows"):
+        run_study(study, folder / "out")
+
+
+def test_tables_in_latex_escape_what_latex_would_read():
+    from scopefe.report.tables import Column, Table
+
+    text = Table("t", "a_b at 5 %", [Column("c&d")], [["x_1 & {y}"]]).latex()
+    assert r"\caption{a\_b at 5 \%}" in text
+    assert r"c\&d" in text
+    assert r"x\_1 \& \{y\}" in text
 
 
 # --- what is wrong with a study

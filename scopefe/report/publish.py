@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from scopefe.recipe.arrays import atomically
 from scopefe.report.evidence import tables
 from scopefe.report.html import environment
 from scopefe.report.plots import plots
@@ -20,26 +21,21 @@ def publish(study: StudyFacts, folder: Path) -> Path:
     Path
         The HTML page.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "study.json").write_text(study.model_dump_json(indent=1) + "\n", encoding="utf-8")
     made, figures = tables(study), plots(study)
-    write_tables(made, folder / "tables")
-    if figures:
-        (folder / "plots").mkdir(exist_ok=True)
+    _write(folder / "study.json", study.model_dump_json(indent=1) + "\n")
+    for table in made:
+        for suffix, text in (("md", table.markdown()), ("csv", table.csv()), ("tex", table.latex())):
+            _write(folder / "tables" / f"{table.name}.{suffix}", text)
     for name, svg in figures.items():
-        (folder / "plots" / f"{name}.svg").write_text(svg, encoding="utf-8")
-    (folder / "study.md").write_text(markdown(study.name, study.description, made), encoding="utf-8")
+        _write(folder / "plots" / f"{name}.svg", svg)
+    _write(folder / "study.md", markdown(study.name, study.description, made))
     page = folder / "study.html"
-    page.write_text(html(study, made, figures), encoding="utf-8")
+    _write(page, html(study, made, figures))
     return page
 
 
-def write_tables(tables: Sequence[Table], folder: Path) -> None:
-    """Write each table as Markdown, CSV and LaTeX."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for table in tables:
-        for suffix, text in (("md", table.markdown()), ("csv", table.csv()), ("tex", table.latex())):
-            (folder / f"{table.name}.{suffix}").write_text(text, encoding="utf-8")
+def _write(path: Path, text: str) -> None:
+    atomically(path, lambda work: work.write_text(text, encoding="utf-8"))
 
 
 def markdown(title: str, description: str, tables: Sequence[Table]) -> str:

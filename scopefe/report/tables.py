@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -104,9 +105,13 @@ class Table:
         alignment = "".join("r" if right else "l" for right in self.numeric)
         styler = frame.style.format(escape="latex").format_index(escape="latex", axis="columns")
         text: str = styler.hide(axis="index").to_latex(
-            hrules=True, column_format=alignment, caption=self.title, label=f"tab:{self.name}"
+            hrules=True, column_format=alignment, caption=_latex(self.title), label=f"tab:{self.name}"
         )
         return text.replace("±", r"$\pm$").replace("×", r"$\times$").replace("Δ", r"$\Delta$")
+
+
+def _latex(text: str) -> str:
+    return re.sub(r"([&%$#_{}])", r"\\\1", text)
 
 
 def decimals(count: int, *, sign: bool = False) -> Format:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 import scopefe
 from scopefe.audit.model import AuditFacts
-from scopefe.errors import DataError
+from scopefe.errors import DataError, SpecError
 from scopefe.recipe.arrays import atomically
 from scopefe.report import build
 from scopefe.report.model import Report
@@ -104,6 +104,11 @@ class Studying:
         study = self.study
         legs = {name: list(self._legs(name)) for name in study.datasets}
         legs = {name: found for name, found in legs.items() if self._present(name, found[0].spec)}
+        without = next(
+            (leg for found in legs.values() for leg in found if not leg.spec.evaluation.seeds), None
+        )
+        if without is not None:
+            raise SpecError(f"{without.spec.name}: evaluation.seeds is 0: there would be nothing to compare")
         if not legs:
             raise DataError(f"study {study.name!r}: no dataset is there, first {self._first_absent()}")
         audits = [study.audit is not None, bool(study.audit and study.audit.probe_seeds)]
@@ -188,9 +193,7 @@ class Studying:
         def compute() -> Report:
             report = execute(leg.spec, store=store, listener=self.listener, write=False).report
             if report.evaluation is None:
-                raise DataError(
-                    f"{leg.spec.name}: there is no evaluation: no seeds, no test rows, or no time"
-                )
+                raise DataError(f"{leg.spec.name}: there is no evaluation: no test rows, or no time")
             return report
 
         report = self.folder.kept(name, _key("run", leg.spec), Report, compute)
