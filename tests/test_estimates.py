@@ -120,7 +120,7 @@ def test_rounds_are_foreseen_where_all_gains_differ(candidates, train, selection
     sizes = {"train": train, "selection": selection, "blocks": blocks, "min_candidates": min_candidates}
     done = halve(
         np.arange(candidates),
-        lambda ids, rows, fitted: ids + 1.0,
+        lambda ids, rows, fitted: ids[:, None] + 1.0,
         rng=random.Random(1),
         stops=lambda: False,
         **sizes,

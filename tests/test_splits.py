@@ -58,6 +58,15 @@ def test_fractions_give_every_row_one_role(data):
     assert (len(found.test) > 0) == (test > 0)
 
 
+@pytest.mark.parametrize(
+    ("most", "train", "selection", "test"), [(50, 40, 10, 50), (95, 64, 16, 20), (2, 1, 1, 98)]
+)
+def test_development_rows_can_be_limited(most, train, selection, test):
+    found = rows(table(100), development=most)
+    assert found.counts() == {"train": train, "selection": selection, "test": test}
+    assert_partition(found, 100)
+
+
 def test_fractions_are_kept():
     found = rows(table(1000))
     assert found.counts() == {"train": 640, "selection": 160, "test": 200}

@@ -90,6 +90,27 @@ class Dataset:
         parts = divide(train, size, self.labels.class_numbers, seed)
         return replace(self, rows=Rows(*parts, self.rows.test))
 
+    def parts(self, count: int, seed: int) -> list[Dataset]:
+        """Return the data without each of some parts of its development rows, which are its test rows then.
+
+        Parameters
+        ----------
+        count
+            Number of parts, balanced in the target.
+        seed
+            Seed of the division.
+        """
+        rows, rng = self.rows, np.random.default_rng(seed)
+        shuffled = rng.permutation(len(rows.development))
+        part = np.empty(len(shuffled), dtype=np.int64)
+        part[shuffled[np.argsort(self.scaled_target[shuffled], kind="stable")]] = np.arange(len(part)) % count
+        train, selection = np.split(part, [len(rows.train)])
+        views = [
+            Rows(rows.train[train != i], rows.selection[selection != i], rows.development[part == i])
+            for i in range(count)
+        ]
+        return [replace(self, rows=view) for view in views if len(view.selection) and len(view.test)]
+
     @cached_property
     def fingerprint(self) -> str:
         """Hash of what a search reads: development rows, their roles and their targets."""
@@ -113,7 +134,11 @@ class Dataset:
         A regression target is standardised with the mean and standard deviation (ddof 0) of the training
         rows; classes are numbers from 0.
         """
-        values = self.labels.values[self.rows.development]
+        return self.scaled(self.rows.development)
+
+    def scaled(self, rows: Array) -> Array:
+        """Return the target of rows, float64, as `scaled_target` has it."""
+        values: Array = self.labels.values[rows]
         if self.labels.task != "regression":
             return values
         train = self.labels.values[self.rows.train]

@@ -115,7 +115,8 @@ def divide(rows: Array, size: int, classes: Array | None, seed: int) -> tuple[Ar
 def _by_fractions(split: FractionSplit, n: int, classes: Array | None) -> Rows:
     if n < 3:
         raise DataError(f"{n} rows are too few to split")
-    test_size = min(int(np.ceil(n * split.test)), n - 2)
+    least = n - min(split.development or n, n)
+    test_size = min(max(int(np.ceil(n * split.test)), least), n - 2)
     rest, test = divide(np.arange(n), test_size, classes, split.seed)
     share = split.selection / (split.train + split.selection)
     size = min(max(int(np.ceil(round(len(rest) * share, 9))), 1), len(rest) - 1)

@@ -46,6 +46,10 @@ class Matrix:
         shifted = [len(self.columns) + i for i in other.categorical]
         return Matrix([*self.columns, *other.columns], [*self.categorical, *shifted])
 
+    def first(self, count: int) -> Matrix:
+        """Return the first columns."""
+        return Matrix(self.columns[:count], [i for i in self.categorical if i < count])
+
     def take(self, rows: Array) -> Array:
         """Return the values of rows, shape (len(rows), columns)."""
         values = np.empty((len(rows), len(self.columns)), order="F")
@@ -125,14 +129,48 @@ def evaluate(
     float
         RMSE in the target's units, ROC-AUC, or accuracy.
     """
+    predicted = predict(
+        data,
+        matrix,
+        engine,
+        learner=learner,
+        metric=STOPPING[data.labels.task],
+        seeds=seeds,
+        max_trees=max_trees,
+        early_stopping=early_stopping,
+        advance=advance,
+    )
+    for scores in predicted:
+        yield _measure(data, scores)
+
+
+def predict(
+    data: Dataset,
+    matrix: Matrix,
+    engine: Engine,
+    *,
+    learner: Mapping[str, Any],
+    metric: str,
+    seeds: Sequence[int],
+    max_trees: int,
+    early_stopping: int,
+    advance: Callable[[int], None] | None = None,
+) -> Iterator[Array]:
+    """Yield raw scores of the test rows by a model of the training rows; once per seed.
+
+    Parameters
+    ----------
+    metric
+        LightGBM's name of what the model stops by, on the selection rows.
+    """
     rows, task = data.rows, data.labels.task
     target = np.empty(data.table.rows)
     target[rows.development] = data.scaled_target
-    shared = {"objective": task, "metric": STOPPING[task], "num_threads": 1, "deterministic": True,
+    shared = {"objective": task, "metric": metric, "num_threads": 1, "deterministic": True,
               "force_col_wise": True, "verbosity": -1}  # fmt: skip
     if task == "multiclass":
         shared["num_class"] = len(data.labels.classes)
-    work = Trial(
+    work = Training(
         Part(matrix.take(rows.train), target[rows.train]),
         Part(matrix.take(rows.selection), target[rows.selection]),
         matrix.take(rows.test),
@@ -141,12 +179,11 @@ def evaluate(
         max_trees,
         early_stopping,
     )
-    for scores in engine.map(work, seeds, advance):
-        yield _measure(data, scores)
+    yield from engine.map(work, seeds, advance)
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class Training:
     """The work of a seed: raw scores of the test rows by a model of the others."""
 
     fit: Part

@@ -12,8 +12,10 @@ import numpy as np
 
 from scopefe.components import Array, Keys
 from scopefe.data.dataset import Dataset
+from scopefe.evaluate.choosing import Choice
 from scopefe.report.model import (
     BaselineFacts,
+    ChoiceFacts,
     DataFacts,
     EvaluationFacts,
     FailureFacts,
@@ -23,6 +25,7 @@ from scopefe.report.model import (
     Score,
     SelectedFacts,
     SelectionFacts,
+    SizeFacts,
     StepFacts,
     StopFacts,
 )
@@ -43,6 +46,10 @@ CLAIMS = {
     "without the rows that candidates were chosen on. Only test rows took no part at all.",
     "nested": "Gates and search saw training rows alone, divided again: selection rows took no part in the "
     "choice of features, and test rows none at all.",
+}
+DECIDED = {
+    True: " Then the selection rows decided how many of the ranked features to keep.",
+    False: " How many to keep was decided on a fifth of these rows at a time, each after a search without it.",
 }
 PATH_KEYS = {"path", "selection", "test", "modules", "match"}
 PACKAGES = ("lightgbm", "numpy", "pandas", "scikit-learn", "scipy", "pyarrow", "networkx", "pydantic")
@@ -136,7 +143,10 @@ def selection_facts(
     selected: Selected,
     spec: Spec,
     failures: Sequence[Failure],
+    kept: Array,
     names: Sequence[str],
+    choice: Choice | None,
+    protocol: str,
     stopped: StopFacts | None,
 ) -> SelectionFacts:
     """Describe the selection.
@@ -145,49 +155,59 @@ def selection_facts(
     ----------
     failures
         All of the run's, probing included.
+    kept
+        int64 ids of the selected features.
     names
-        Names of the new columns, one per selected feature.
+        Names of their columns.
     stopped
         Where a budget ended the run.
     """
     ranked = selected.attribution
-    count = max(RANKING_SHOWN, len(names))
-    ranking = [
-        _selected(universe, int(candidate), rank, selected, float(importance))
-        for rank, (candidate, importance) in enumerate(
-            zip(ranked.candidates[:count], ranked.importances[:count], strict=True), start=1
-        )
+    places = {candidate: place for place, candidate in enumerate(ranked.candidates.tolist())}
+    chosen = [
+        _selected(universe, selected, places[candidate]).model_copy(update={"name": name})
+        for candidate, name in zip(kept.tolist(), names, strict=True)
     ]
-    chosen = [facts.model_copy(update={"name": name}) for facts, name in zip(ranking, names, strict=False)]
     return SelectionFacts(
         engine=spec.selection.engine,
-        protocol=spec.selection.protocol,
-        claim=CLAIMS[spec.selection.protocol],
+        protocol=protocol,
+        claim=CLAIMS[protocol] + ("" if choice is None else DECIDED[protocol == "nested"]),
         rounds=[_round(r) for r in selected.halving.rounds],
         survivors=len(selected.halving.survivors),
         attribution=spec.selection.attribution,
         attribution_trees=ranked.trees,
-        ranking=ranking[:RANKING_SHOWN],
+        choice=None if choice is None else _choice(choice),
+        ranking=[_selected(universe, selected, i) for i in range(min(RANKING_SHOWN, len(places)))],
         selected=chosen,
         failures=[FailureFacts(**vars(f)) for f in sorted(failures, key=lambda f: (f.stage, f.candidate))],
         stopped=stopped,
     )
 
 
-def _selected(
-    universe: Universe, candidate: int, rank: int, selected: Selected, importance: float
-) -> SelectedFacts:
+def _choice(choice: Choice) -> ChoiceFacts:
+    tried = zip(choice.sizes.tolist(), choice.decreases.tolist(), choice.errors.tolist(), strict=True)
+    return ChoiceFacts(
+        rows=choice.rows,
+        sizes=[SizeFacts(features=n, decrease=decrease, error=error) for n, decrease, error in tried],
+        p=choice.p,
+        kept=choice.kept,
+    )
+
+
+def _selected(universe: Universe, selected: Selected, place: int) -> SelectedFacts:
+    """Describe the candidate at a place of the ranking."""
+    candidate = int(selected.attribution.candidates[place])
     expression = universe.expression(candidate)
     (operator,), (left,), (right,) = universe.decode(np.array([candidate]))
     return SelectedFacts(
-        rank=rank,
+        rank=place + 1,
         name=expression.formula,
         formula=expression.formula,
         key=key_of(expression),
         operator=universe.operators[operator].name,
         inputs=[universe.names[i] for i in (left, right) if i >= 0],
         gain=selected.gains[candidate],
-        importance=importance,
+        importance=float(selected.attribution.importances[place]),
     )
 
 
@@ -203,6 +223,7 @@ def _round(facts: Round) -> RoundFacts:
         best_gain=float(scored.max()) if len(scored) else None,
         median_gain=float(np.median(scored)) if len(scored) else None,
         positive=int((scored > 0).sum()),
+        agreement=facts.agreement,
     )
 
 

@@ -543,7 +543,8 @@ def _splits(study: StudyFacts) -> Table:
             if len(first) != len(second):
                 continue
             found = paired(first, second, larger_is_better=own[0].larger_is_better)
-            differences: Sequence[float] = [a - b for a, b in zip(first, second, strict=True)]
+            sign = 1 if own[0].larger_is_better else -1
+            differences = sign * (np.array(first) - np.array(second))
             rows.append(
                 [
                     dataset.name,
@@ -551,13 +552,14 @@ def _splits(study: StudyFacts) -> Table:
                     len(first),
                     Spread(float(np.mean(first)), float(np.std(first))),
                     Spread(float(np.mean(second)), float(np.std(second))),
-                    sum(d > 0 for d in differences)
-                    if own[0].larger_is_better
-                    else sum(d < 0 for d in differences),
+                    float(differences.mean()),
+                    float(differences.std(ddof=1) / np.sqrt(len(differences))),
+                    int((differences > 0).sum()),
                     corrected_t(differences, test_share=own[0].test / (own[0].train + own[0].selection)),
                     found.wilcoxon,
                 ]
             )
+    corrected = adjusted([row[-2] for row in rows], "holm")
     return Table(
         "splits",
         f"Repeated random splits: variants against {study.reference}",
@@ -567,10 +569,13 @@ def _splits(study: StudyFacts) -> Table:
             Column("splits", whole),
             Column("its score", spread),
             Column(study.reference, spread),
+            Column("better by", decimals(4, sign=True)),
+            Column("standard error", decimals(4)),
             Column("better on", whole),
             Column("p (corrected t)", p_value),
             Column("p (Wilcoxon)", p_value),
+            Column("corrected t, Holm", p_value),
         ],
-        rows,
+        [[*row, float(p)] for row, p in zip(rows, corrected, strict=True)],
         "Splits share rows: the t-test allows for it (Nadeau and Bengio, 2003), Wilcoxon's does not.",
     )

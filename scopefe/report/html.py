@@ -51,6 +51,13 @@ def environment() -> Environment:
     return made
 
 
+IMPORTANCE = {
+    "gain": "total gain",
+    "permutation": "effect under permutation",
+    "held-out": "total gain on the selection rows",
+}
+
+
 def render(report: Report) -> str:
     """Return a report as a self-contained HTML page.
 
@@ -79,6 +86,7 @@ def render(report: Report) -> str:
             failure_groups=failure_groups(report.selection.failures),
             kinds=Counter(f.kind for f in report.data.features),
             picture=draw(report.graph),
+            importance=IMPORTANCE,
             spec_text=as_yaml(report.spec),
         )
     )
@@ -279,6 +287,8 @@ def found(report: Report) -> str:
             return "The spec keeps no feature (selection.keep is 0)."
         if not selection.survivors:
             return "No candidate of the pool could be scored."
+        if selection.choice:
+            return "Nothing helps surely enough on rows that the search had not seen."
         return f"None of the {thousands(selection.survivors)} survivors was kept."
     if last and not last.positive:
         return "No candidate had a gain above 0 in the last round; the best of them were ranked all the same."

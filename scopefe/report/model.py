@@ -118,6 +118,9 @@ class RoundFacts(Part):
     best_gain: float | None
     median_gain: float | None
     positive: int = Field(description="Candidates with a gain above 0.")
+    agreement: float | None = Field(
+        None, description="Mean correlation of the gains of two folds, where gains are cross-fitted."
+    )
 
 
 class SelectedFacts(Part):
@@ -149,6 +152,23 @@ class StopFacts(Part):
     budget: Literal["max_candidates", "max_seconds", "max_memory"]
 
 
+class SizeFacts(Part):
+    """What a number of features brought on rows that nothing had seen."""
+
+    features: int = Field(description="The first so many of those considered.")
+    decrease: float = Field(description="Mean decrease of the loss of a row.")
+    error: float = Field(description="Its standard error.")
+
+
+class ChoiceFacts(Part):
+    """How many features were kept, and why."""
+
+    rows: int = Field(description="Rows that decided: those that a search had not seen.")
+    sizes: list[SizeFacts]
+    p: float = Field(description="Probability of so sure a decrease if features of no number helped.")
+    kept: int
+
+
 class SelectionFacts(Part):
     """What selection did."""
 
@@ -159,6 +179,7 @@ class SelectionFacts(Part):
     survivors: int
     attribution: str
     attribution_trees: int
+    choice: ChoiceFacts | None = Field(None, description="Where the spec says `keep: auto`.")
     ranking: list[SelectedFacts] = Field(description="Survivors by importance, at most 100.")
     selected: list[SelectedFacts]
     failures: list[FailureFacts]

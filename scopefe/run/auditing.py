@@ -132,7 +132,7 @@ class Scored:
     def selected(self) -> Array:
         """int64 ids that the full search selects, best first."""
         _, _, found = select(self.whole, self.whole.scope.ids(), Watch(Budget()))
-        return found.attribution.candidates[: self.spec.selection.keep]
+        return found.attribution.candidates[: self.spec.selection.most]
 
 
 def ungated(spec: Spec, place: str | None = None) -> Spec:
@@ -192,7 +192,7 @@ def audit_pool(
         name=spec.name,
         dataset=bench.about("audit", scored.data)["dataset"],
         fingerprint=scored.data.fingerprint,
-        protocol=spec.selection.protocol,
+        protocol=compiled.protocol,
         train_rows=len(scored.data.rows.train),
         selection_rows=len(scored.data.rows.selection),
         failed=int(np.isnan(ranking.gains).sum()),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -29,6 +29,9 @@ from scopefe.space.universe import Universe
 from scopefe.spec.check import resolved_operators
 from scopefe.spec.loader import load_spec
 from scopefe.spec.models import Spec
+
+ENOUGH = 5000
+"""Selection rows that say surely enough how many features help."""
 
 
 @dataclass(eq=False)
@@ -60,19 +63,45 @@ class Compiled:
     bench: Workbench | None = None
     data: Dataset | None = None
 
+    @property
+    def decides(self) -> Literal["selection", "parts"] | None:
+        """What ``keep: auto`` decides on; None if a number of features is kept."""
+        settings = self.spec.selection
+        if settings.keep != "auto":
+            return None
+        if settings.unseen != "auto":
+            return settings.unseen
+        return "selection" if self.data and len(self.data.rows.selection) >= ENOUGH else "parts"
+
+    @property
+    def protocol(self) -> Literal["cross-fitted", "train-only", "nested"]:
+        """What sees the selection rows; nothing, if they are to decide how many features are kept."""
+        return "nested" if self.decides == "selection" else self.spec.selection.protocol
+
     @cached_property
     def searched(self) -> Dataset:
         """The rows that candidates are scored on: the data, or its training rows divided again."""
         assert self.data is not None
-        protocol = self.spec.selection.protocol
-        return self.data.nested(self.spec.seed) if protocol == "nested" else self.data
+        return self.data.nested(self.spec.seed) if self.protocol == "nested" else self.data
 
     @cached_property
     def gated(self) -> Dataset:
         """The rows that operator gates see: as `searched`, or only the training rows of these."""
         assert self.data is not None
-        protocol = self.spec.selection.protocol
-        return self.data.nested(self.spec.seed) if protocol == "train-only" else self.searched
+        return self.data.nested(self.spec.seed) if self.protocol == "train-only" else self.searched
+
+    def within(self, data: Dataset) -> Compiled:
+        """Return the space as compiled on other rows of the same table; a pool from a file stays as it is."""
+        graph = Graph()
+        graph.add("universe", "enumeration", reads=key_of([self.universe.key, data.fingerprint]))
+        if "operators" not in self.graph:
+            return replace(self, data=data, graph=graph)
+        everything = Scope.everything(self.universe)
+        part = replace(self, data=data, graph=graph, scope=everything, facts={}, bounded=[])
+        assert self.bench is not None
+        for place in ("pairs", "operators"):
+            _gate(part, place, self.bench.frame, ())
+        return part
 
     @property
     def name(self) -> str:

@@ -205,8 +205,11 @@ class Calibration:
         counts = [compiled.scope.count(i) for i in range(len(compiled.universe.operators))]
 
         def scoring(rows: int, candidates: float) -> float:
-            return candidates * float(np.average(self.at("candidates", rows), weights=counts)) / jobs
+            each = float(np.average(self.at("candidates", rows), weights=counts))
+            return candidates * folds * each / jobs
 
+        settings = compiled.spec.selection
+        folds = settings.folds if settings.gain == "cross-fitted" else 1
         rounds = rounds_of(compiled, data)
         columns = d + SURVIVING * rounds[-1][1]
         threads = threads_for(n, round(columns), jobs)

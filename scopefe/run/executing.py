@@ -9,8 +9,8 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ import pandas as pd
 import scopefe
 from scopefe.components import Array
 from scopefe.data.dataset import Dataset
+from scopefe.data.table import Table
+from scopefe.evaluate.choosing import Choice, Trial, choose, considered
 from scopefe.evaluate.downstream import (
     METRIC,
     Matrix,
@@ -33,7 +35,14 @@ from scopefe.recipe.fitting import fit_recipe
 from scopefe.recipe.recipe import Recipe
 from scopefe.report import build
 from scopefe.report.html import render
-from scopefe.report.model import DataFacts, EvaluationFacts, Report, StepTime, StopFacts, Volatile
+from scopefe.report.model import (
+    DataFacts,
+    EvaluationFacts,
+    Report,
+    StepTime,
+    StopFacts,
+    Volatile,
+)
 from scopefe.run.budgets import Stop, Watch
 from scopefe.run.code import code_key
 from scopefe.run.compiling import Compiled, compile
@@ -48,7 +57,8 @@ from scopefe.score.selection import Native, Selected
 from scopefe.space.graph import key_of
 from scopefe.spec.models import Spec
 
-FEATURE_ENGINEERING = ("pairs", "operators", "pool", "baseline", "halving", "attribution", "openfe")
+FEATURE_ENGINEERING = ("pairs", "operators", "pool", "baseline", "halving", "attribution", "choice", "openfe")
+PARTS = 5
 EVERY_FAILED = "every candidate failed, so nothing could be selected; the report says why"
 
 _log = logging.getLogger(__name__)
@@ -124,9 +134,9 @@ def execute(
     with bench.step("pool"):
         candidates = compiled.scope.ids()
     block, scores, selected = select(compiled, candidates, watch)
+    kept, choice = _kept(compiled, candidates, selected, watch)
     _extend(compiled, spec, selected, watch.stop)
-    recipe = _recipe(compiled, dataset, selected)
-    kept = selected.attribution.candidates[: spec.selection.keep]
+    recipe = _recipe(compiled, dataset.development, selected, kept, compiled.graph["recipe"].key)
     evaluation = _evaluate(compiled, dataset, recipe, kept, watch)
     facts, paths = build.data_facts(spec, dataset), dict[str, str]()
     times = [_step_time(t) for t in bench.times]
@@ -148,11 +158,14 @@ def execute(
             selected,
             spec,
             [*bench.failures, *selected.failures],
+            kept,
             [f.name for f in recipe.features],
+            choice,
+            compiled.protocol,
             _stop_facts(watch.stop),
         ),
         evaluation=evaluation,
-        notes=_notes(compiled, dataset, facts, selected, evaluation, watch.stop),
+        notes=_notes(compiled, dataset, facts, selected, choice, evaluation, watch.stop),
         volatile=Volatile(
             started=started.isoformat(timespec="seconds"),
             seconds=time.perf_counter() - clock,
@@ -233,29 +246,105 @@ def _extend(compiled: Compiled, spec: Spec, selected: Selected, stop: Stop | Non
     graph.add("baseline", "lightgbm" if spec.baseline.boosting else "constant", ["kinds"], baseline)
     halving = {"data_blocks": selection.data_blocks, "min_candidates": selection.min_candidates,
                "seed": spec.seed, "metric": selection.metric, "evaluator": selection.evaluator,
-               "protocol": selection.protocol}  # fmt: skip
+               "protocol": compiled.protocol}  # fmt: skip
     graph.add("halving", selection.engine, ["pool", "baseline"], halving)
-    if stop is None:
+    if stop is None or stop.before == "choice":
         graph.add("attribution", selection.attribution, ["halving", "baseline"])
     else:
         graph.add("attribution", "stopped", ["halving"], {"rounds": len(selected.halving.rounds)})
-    graph.add("selection", "keep", ["attribution"], {"keep": selection.keep})
+    graph.add("selection", "keep", ["attribution"], {"keep": selection.keep, "most": selection.most})
     graph.add("recipe", "fit", ["selection", "source"])
     graph.add("evaluation", spec.evaluation.protocol, ["recipe"], spec.evaluation.model_dump(mode="json"))
     graph.add("report", "report", ["evaluation", "recipe"])
 
 
-def _recipe(compiled: Compiled, data: Dataset, selected: Selected) -> Recipe:
+def _kept(
+    compiled: Compiled, candidates: Array, selected: Selected, watch: Watch
+) -> tuple[Array, Choice | None]:
+    """Return the ids of the features to keep, and, of ``keep: auto``, why so many.
+
+    Parameters
+    ----------
+    candidates
+        int64 ids of the pool.
+    """
+    settings, bench = compiled.spec.selection, compiled.bench
+    if settings.keep != "auto":
+        return selected.attribution.candidates[: settings.keep], None
+    if not len(candidates) or watch.stops("choice"):
+        return selected.attribution.candidates[:0], None
+    assert bench is not None and compiled.data is not None
+    ranked = considered(compiled.universe, compiled.searched.development, selected, settings.most)
+    if not len(ranked):
+        return ranked, None
+    choice: Choice = bench.remember(
+        "choice",
+        _choice_content(compiled, candidates, len(ranked)),
+        compiled.data,
+        lambda: _choose(compiled, selected, watch, len(ranked)),
+    )
+    return ranked[: 0 if watch.stop else choice.kept], choice
+
+
+def _choose(compiled: Compiled, selected: Selected, watch: Watch, most: int) -> Choice:
+    """Choose by the selection rows, or by parts of the rows after a search without each."""
+    spec, bench, data = compiled.spec, compiled.bench, compiled.data
+    assert bench is not None and data is not None
+
+    def searches() -> Iterator[tuple[Compiled, Selected]]:
+        if compiled.decides == "selection":
+            unseen = replace(compiled.searched.rows, test=data.rows.selection)
+            yield replace(compiled, data=replace(data, rows=unseen)), selected
+            return
+        for part in data.parts(PARTS, spec.seed):
+            inner = compiled.within(part)
+            yield inner, select(inner, inner.scope.ids(), watch)[2]
+
+    def trials(advance: Callable[[int], None]) -> Iterator[Trial]:
+        for found in searches():
+            yield _trial(*found)
+            advance(1)
+
+    with bench.whole("choice", 1 if compiled.decides == "selection" else PARTS) as advance:
+        return choose(trials(advance), bench.engine, most=most, seed=spec.seed, **_learner(spec))
+
+
+def _trial(compiled: Compiled, selected: Selected) -> Trial:
+    """Return what a search found, fitted on the rows that it saw."""
+    data = compiled.data
+    assert data is not None
+    ranked = considered(compiled.universe, data.development, selected, compiled.spec.selection.most)
+    recipe = _recipe(compiled, data.development, selected, ranked, key="")
+    return Trial(data, originals(data, benchmark=False), fitted_features(data, recipe))
+
+
+def _learner(spec: Spec) -> dict[str, Any]:
+    """Return the evaluation's learner, at the learning rate of the baseline: many models are trained."""
+    settings = spec.evaluation.model_dump(include={"learner", "max_trees", "early_stopping"})
+    settings["learner"] |= {"learning_rate": spec.baseline.learning_rate}
+    return settings
+
+
+def _choice_content(compiled: Compiled, candidates: Array, most: int) -> list[Any]:
+    """Return what tells a choice from all others of the same data."""
     spec, universe = compiled.spec, compiled.universe
-    keep = selected.attribution.candidates[: spec.selection.keep]
-    importances = selected.attribution.importances[: spec.selection.keep]
-    operators, _, _ = universe.decode(keep)
+    components = spec.origin.components
+    code = code_key([*universe.operators, *components.pair_gates, *components.operator_gates])
+    settings = spec.model_dump(mode="json", by_alias=True, include={"scope", "baseline", "selection", "seed"})
+    return [code, universe.key, settings, _learner(spec), candidates.tolist(), most]
+
+
+def _recipe(compiled: Compiled, table: Table, selected: Selected, kept: Array, key: str) -> Recipe:
+    """Fit the features of some ids on the rows of a table."""
+    spec, universe, ranked = compiled.spec, compiled.universe, selected.attribution
+    importances = dict(zip(ranked.candidates.tolist(), ranked.importances.tolist(), strict=True))
     chosen = [
-        (expression, universe.operators[o], selected.gains[int(i)], float(v))
-        for expression, o, i, v in zip(universe.expressions(keep), operators, keep, importances, strict=True)
+        (expression, universe.operators[o], selected.gains[i], importances[i])
+        for expression, o, i in zip(
+            universe.expressions(kept), universe.decode(kept)[0], kept.tolist(), strict=True
+        )
     ]
-    key = compiled.graph["recipe"].key
-    return fit_recipe(spec.name, key, data.development, chosen, spec.data.features.missing_as)
+    return fit_recipe(spec.name, key, table, chosen, spec.data.features.missing_as)
 
 
 def _evaluate(
@@ -322,6 +411,7 @@ def _notes(
     data: Dataset,
     facts: DataFacts,
     selected: Selected,
+    choice: Choice | None,
     evaluation: EvaluationFacts | None,
     stop: Stop | None,
 ) -> list[str]:
@@ -341,11 +431,16 @@ def _notes(
         notes.append("Every candidate failed: nothing could be selected.")
     elif selected.halving.rounds and not (selected.halving.rounds[-1].gains > 0).any():
         notes.append("No candidate has a gain above 0; the best ones by rank were carried on.")
+    if choice is not None and not choice.kept:
+        notes.append(
+            f"Nothing is kept: on {choice.rows:,} rows that the search had not seen, features of no number "
+            f"lowered the loss surely enough (p = {choice.p:.2g})."
+        )
     if stop is not None:
         notes.append(f"Ended before {stop.before}: execution.budget.{stop.budget} is spent.")
         if stop.budget != "max_candidates":
             notes.append("Where a run ends by this budget depends on the machine, and so does what it found.")
-        if selected.halving.rounds and stop.before != "evaluation":
+        if selected.halving.rounds and stop.before not in ("choice", "evaluation"):
             notes.append("Without attribution, candidates are ranked by their gains in the last round.")
     elif evaluation is None:
         notes.append("There was no evaluation: no seeds, or no test rows.")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from scopefe.components import Array
+from scopefe.evaluate.choosing import Choice
 from scopefe.run.vector import may_pass
 from scopefe.score.attribution import Attribution
 from scopefe.score.baseline import BaselineScores
@@ -21,7 +22,7 @@ from scopefe.score.featureboost import Failure
 SUFFIX = ".npz"
 _ABOUT = "about"
 _PLAIN = (type(None), bool, int, float, str)
-_CLASSES: dict[str, Any] = {c.__name__: c for c in (Attribution, BaselineScores, Failure)}
+_CLASSES: dict[str, Any] = {c.__name__: c for c in (Attribution, BaselineScores, Choice, Failure)}
 
 
 def pack(value: Any) -> tuple[Any, dict[str, Array]]:

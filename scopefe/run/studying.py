@@ -138,21 +138,21 @@ class Studying:
         return facts
 
     def _legs(self, dataset: str) -> Iterator[Leg]:
-        study = self.study
-        for evaluation in study.evaluations:
-            for seed in study.seeds:
-                for variant in study.variants:
-                    chosen = [f"seed={seed}", f"evaluation.protocol={evaluation}"]
-                    yield Leg(dataset, variant, None, study.spec(dataset, variant, *chosen))
-        splits = study.splits
+        study, splits = self.study, self.study.splits
+        if splits is None or splits.own:
+            for evaluation in study.evaluations:
+                for seed in study.seeds:
+                    for variant in study.variants:
+                        chosen = [f"seed={seed}", f"evaluation.protocol={evaluation}"]
+                        yield Leg(dataset, variant, None, study.spec(dataset, variant, *chosen))
         if splits is None:
             return
         variants = list(dict.fromkeys([study.reference, study.subject, *splits.variants]))
-        shares = f"train: {splits.train}, selection: {splits.selection}, test: {splits.test}"
+        shares = splits.model_dump_json(include={"train", "selection", "test", "development"})
         for number in range(splits.count):
             for variant in variants:
                 chosen = [
-                    f"data.split={{by: fractions, {shares}, seed: {splits.seed + number}}}",
+                    f"data.split={{by: fractions, seed: {splits.seed + number}, {shares[1:]}",
                     f"seed={study.seeds[0]}",
                     f"evaluation.protocol={study.evaluations[0]}",
                     f"evaluation.seeds={splits.evaluation_seeds}",

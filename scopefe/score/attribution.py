@@ -14,6 +14,7 @@ from scopefe.data.table import Table, finite
 from scopefe.score.boosting import CELLS_AT_ONCE, Design, Part, boost, parameters, raw_scores, threads_for
 from scopefe.score.engine import Engine
 from scopefe.score.featureboost import Block, Failure, compute
+from scopefe.score.held_out import held_out_gains
 from scopefe.space.universe import Universe
 
 TREES, LEAVES, PATIENCE, SEED = 1000, 16, 50, 1
@@ -28,7 +29,8 @@ class Attribution:
     candidates
         int64 ids, most important first; those without importance stay in their order.
     importances
-        float64, one per candidate: total gain, or increase of the loss under permutation.
+        float64, one per candidate: total gain on the training rows, increase of the loss under permutation,
+        or total gain on the selection rows.
     trees
         Trees of the model.
     failures
@@ -47,13 +49,13 @@ def attribute(
     block: Block,
     engine: Engine,
     *,
-    method: Literal["gain", "permutation"],
+    method: Literal["gain", "permutation", "held-out"],
     rng: random.Random,
 ) -> Attribution:
     """Rank survivors by their importance in one LightGBM on survivors and original features.
 
     Rows are held in LightGBM's bins, about a byte per value, and few columns at once as float64; permutation
-    also needs all columns of the selection rows as float64.
+    and held-out gains also need all columns of the selection rows as float64.
 
     Parameters
     ----------
@@ -82,8 +84,11 @@ def attribute(
         importances = booster.feature_importance("gain", iteration=booster.best_iteration)[used]
     else:
         part = design.part(range(design.width), [held], engine.local.map)[0]
-        losses = [_permuted_loss(booster, part, block, column, threads) for column in used.tolist()]
-        importances = block.objective.sign * (np.array(losses) - best)
+        if method == "held-out":
+            importances = held_out_gains(booster, part, block.objective, threads)[used]
+        else:
+            losses = [_permuted_loss(booster, part, block, column, threads) for column in used.tolist()]
+            importances = block.objective.sign * (np.array(losses) - best)
     importances = np.asarray(importances, dtype=np.float64)
     ranked = np.argsort(-importances, kind="stable")
     return Attribution(

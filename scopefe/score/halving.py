@@ -26,6 +26,8 @@ class Round:
         int64 ids in the order they were scored.
     gains
         float64, one per candidate; NaN where it failed.
+    agreement
+        Mean correlation of the gains of two folds, of cross-fitted gains.
     same
         How many were dropped because their gain equals that of a better-placed one.
     kept
@@ -36,6 +38,7 @@ class Round:
     selection_rows: int
     candidates: Array
     gains: Array
+    agreement: float | None
     same: int
     kept: Array
 
@@ -113,8 +116,8 @@ def halve(
     candidates
         int64 ids, in universe order.
     score
-        ``(ids, positions, fitted) → gains``: positions of the rows among the development rows, the first
-        `fitted` of them from the training rows.
+        ``(ids, positions, fitted) → gains``, shape (ids, folds): positions of the rows among the development
+        rows, the first `fitted` of them from the training rows.
     train, selection
         Number of rows of each role; training rows come first.
     blocks
@@ -135,7 +138,8 @@ def halve(
         rng.shuffle(order)
         shuffled = remaining[order]
         rows, fitted = rows_by_round[place]
-        gains = score(shuffled, rows, fitted)
+        by_fold = score(shuffled, rows, fitted)
+        gains = by_fold.mean(axis=1)
         ranked = np.argsort(-gains, kind="stable")[: np.count_nonzero(~np.isnan(gains))]
         distinct = ranked if rounds else _distinct(ranked, gains)
         final = place == last or stops()
@@ -145,12 +149,42 @@ def halve(
         else:
             kept = distinct[: kept_at_most(len(distinct), min_candidates)]
         remaining = shuffled[kept]
-        rounds.append(
-            Round(fitted, len(rows) - fitted, shuffled, gains, len(ranked) - len(distinct), remaining)
-        )
+        same = len(ranked) - len(distinct)
+        rounds.append(Round(fitted, len(rows) - fitted, shuffled, gains, agreement(by_fold), same, remaining))
         if final:
             return Halving(tuple(rounds), remaining)
         place = last if len(kept) <= min_candidates else place + 1
+
+
+def folded(rows: Array, target: Array, folds: int) -> list[tuple[Array, int]]:
+    """Return the rows of each fold: those to learn from, how many these are, and then those to measure on.
+
+    Parameters
+    ----------
+    rows
+        int64 positions in random order.
+    target
+        The target on these rows; folds are balanced in it.
+    """
+    fold = np.empty(len(rows), dtype=np.int64)
+    fold[np.argsort(target, kind="stable")] = np.arange(len(rows)) % folds
+    parts = [(rows[fold != number], rows[fold == number]) for number in range(folds)]
+    return [(np.concatenate([fit, held]), len(fit)) for fit, held in parts if len(held)]
+
+
+def agreement(by_fold: Array) -> float | None:
+    """Return the mean correlation of two folds' gains; None where it has no meaning.
+
+    Parameters
+    ----------
+    by_fold
+        float64, shape (candidates, folds); candidates that failed are NaN.
+    """
+    known = by_fold[~np.isnan(by_fold).any(axis=1)]
+    folds = by_fold.shape[1]
+    if folds < 2 or len(known) < 3 or not (np.ptp(known, axis=0) > 0).all():
+        return None
+    return float(np.corrcoef(known.T)[np.triu_indices(folds, 1)].mean())
 
 
 def _distinct(ranked: Array, gains: Array) -> Array:

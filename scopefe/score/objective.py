@@ -92,6 +92,24 @@ class Objective:
         hit = np.arange(self.classes)[:, None] == target
         return shares - hit, shares * (1 - shares)
 
+    def row_losses(self, target: Array, scores: Array) -> Array:
+        """Return each row's loss, float64, shape (n,): squared error or log-loss, whatever the metric.
+
+        Parameters
+        ----------
+        target, scores
+            See `loss`.
+        """
+        losses: Array
+        if self.task == "regression":
+            losses = np.square(scores - target)
+        elif self.task == "binary":
+            losses = np.logaddexp(0.0, np.where(target > 0, -scores, scores))
+        else:
+            own = np.take_along_axis(scores, target.astype(np.int64)[:, None], axis=1)[:, 0]
+            losses = scipy.special.logsumexp(scores, axis=1) - own
+        return losses
+
     def loss(self, target: Array, scores: Array) -> float:
         """Return the metric of raw scores.
 

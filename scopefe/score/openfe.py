@@ -64,7 +64,7 @@ class OpenFE:
             kept = following[0]["candidates"] if following else result["survivors"]
             rounds.append(
                 Round(
-                    facts["train_rows"], facts["selection_rows"], ids, gains, facts["same"],
+                    facts["train_rows"], facts["selection_rows"], ids, gains, None, facts["same"],
                     np.array(kept, dtype=np.int64),
                 )
             )  # fmt: skip

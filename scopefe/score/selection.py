@@ -14,7 +14,7 @@ from scopefe.components import Array
 from scopefe.score.attribution import Attribution, attribute
 from scopefe.score.engine import Engine
 from scopefe.score.featureboost import Block, Evaluator, Failure, score
-from scopefe.score.halving import Halving, halve
+from scopefe.score.halving import Halving, folded, halve
 from scopefe.space.universe import Universe
 from scopefe.spec.models import Selection
 
@@ -155,10 +155,11 @@ class Native:
         step: Timed,
     ) -> Selected:
         rng = random.Random(seed)
-        failures: list[Failure] = []
-        with step("halving", len(candidates)) as advance:
+        failures: dict[int, Failure] = {}
+        folds = settings.folds if settings.gain == "cross-fitted" else 1
+        with step("halving", len(candidates) * folds) as advance:
 
-            def gains(ids: Array, rows: Array, fitted: int) -> Array:
+            def on_rows(ids: Array, rows: Array, fitted: int) -> Array:
                 part = Block(
                     block.table.take(rows), fitted, block.target[rows], block.scores[rows], block.objective
                 )
@@ -169,8 +170,12 @@ class Native:
                     )
 
                 result, failed = self.known.gains(ids, rows, compute, stage="halving", advance=advance)
-                failures.extend(failed)
+                failures.update({f.candidate: f for f in failed})
                 return result
+
+            def gains(ids: Array, rows: Array, fitted: int) -> Array:
+                parts = folded(rows, block.target[rows], folds) if folds > 1 else [(rows, fitted)]
+                return np.stack([on_rows(ids, *part) for part in parts], axis=1)
 
             halving = halve(
                 candidates,
@@ -184,7 +189,7 @@ class Native:
             )
         gained = last_gains(halving)
         if self.stops("attribution"):
-            return Selected(halving, by_gain(halving.survivors, gained), tuple(failures), gained)
+            return Selected(halving, by_gain(halving.survivors, gained), (*failures.values(),), gained)
         with step("attribution", None):
             content = [settings.attribution, halving.survivors.tolist(), rng.getstate()]
             attribution = self.known.attribution(
@@ -193,7 +198,7 @@ class Native:
                     universe, halving.survivors, block, self.engine, method=settings.attribution, rng=rng
                 ),
             )
-        return Selected(halving, attribution, (*failures, *attribution.failures), gained)
+        return Selected(halving, attribution, (*failures.values(), *attribution.failures), gained)
 
 
 def by_gain(survivors: Array, gains: Mapping[int, float]) -> Attribution:

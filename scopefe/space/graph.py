@@ -71,6 +71,9 @@ class Graph:
         step: Step = self.nx.nodes[name]["step"]
         return step
 
+    def __contains__(self, name: str) -> bool:
+        return name in self.nx
+
     def __iter__(self) -> Any:
         return (self[name] for name in nx.lexicographical_topological_sort(self.nx, key=self._place))
 

@@ -124,6 +124,9 @@ class FractionSplit(Section):
     train: Fraction = 0.64
     selection: Fraction = 0.16
     test: Annotated[float, Field(ge=0, lt=1)] = 0.20
+    development: Count | None = Field(
+        None, description="Training and selection rows at most; what is more are test rows."
+    )
     seed: Seed = 1
     note: str = Field("", description="A remark that the report repeats.")
 
@@ -334,10 +337,40 @@ class Selection(Section):
         "kernel", description="`lightgbm` scores every candidate with LightGBM itself, as a check."
     )
     metric: Literal["auto", "rmse", "binary_logloss", "multi_logloss", "auc"] = "auto"
+    gain: Literal["single-split", "cross-fitted"] = Field(
+        "single-split",
+        description="Rows that gains are measured on: the selection rows, or all of them, fold by fold.",
+    )
+    folds: Annotated[int, Field(ge=2)] = Field(5, description="Folds of cross-fitted gains.")
     data_blocks: Count = Field(8, description="Row blocks of successive halving; a power of two.")
     min_candidates: Count = 2000
-    attribution: Literal["gain", "permutation"] = "gain"
-    keep: Annotated[int, Field(ge=0)] = 10
+    attribution: Literal["gain", "permutation", "held-out"] = Field(
+        "gain",
+        description="Importance in one model of all survivors: total gain on the training rows, increase of "
+        "the loss under permutation, or total gain on the selection rows.",
+    )
+    keep: Literal["auto"] | Annotated[int, Field(ge=0)] = Field(
+        10,
+        description="Features to keep; `auto`: as many as help on rows that the search has not seen, or none.",
+    )
+    keep_most: Count = Field(20, description="Features to keep at most where `keep` is `auto`.")
+    unseen: Literal["auto", "selection", "parts"] = Field(
+        "auto",
+        description="Rows that `keep: auto` decides on: `selection`, the selection rows, of which the search "
+        "then sees none; `parts`, all development rows, a fifth at a time, each after a search without it; "
+        "`auto`, the selection rows if there are 5,000 or more.",
+    )
+
+    @property
+    def most(self) -> int:
+        """Features to keep at most."""
+        return self.keep_most if self.keep == "auto" else self.keep
+
+    @model_validator(mode="after")
+    def _native_folds(self) -> Selection:
+        if self.gain == "cross-fitted" and self.engine != "native":
+            raise ValueError(f"gain: cross-fitted is for engine: native, not {self.engine}")
+        return self
 
     @model_validator(mode="after")
     def _power_of_two(self) -> Selection:

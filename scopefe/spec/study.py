@@ -53,6 +53,10 @@ class StudySplits(Section):
     train: Fraction = 0.64
     selection: Fraction = 0.16
     test: Fraction = 0.20
+    development: Count | None = Field(
+        None, description="Training and selection rows at most; what is more are test rows."
+    )
+    own: bool = Field(True, description="Whether the datasets' own splits are run as well.")
     variants: list[str] = Field(default=[], description="Variants to compare with the reference.")
     evaluation_seeds: Count = Field(1, description="Repetitions of the evaluation on each split.")
 

@@ -1,0 +1,181 @@
+"""How many of the ranked features to keep: as many as help on rows that took no part in the search."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from scopefe.components import CAT, Array
+from scopefe.data.dataset import Dataset
+from scopefe.data.table import Table, finite
+from scopefe.evaluate.downstream import Matrix, predict
+from scopefe.score.engine import Engine
+from scopefe.score.featureboost import compute
+from scopefe.score.objective import DEFAULT_METRIC, Objective
+from scopefe.score.selection import Selected
+from scopefe.space.universe import Universe
+
+SIZES = (1, 2, 5, 10, 20, 50, 100)
+SEEDS, DRAWS, ALPHA = 3, 100_000, 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """How many features to keep, and why.
+
+    Parameters
+    ----------
+    rows
+        Number of rows that decided.
+    sizes
+        int64: numbers of features that were tried.
+    decreases
+        float64, one per size: by how much the loss of a row is lower than without features, on average.
+    errors
+        float64: standard errors of the decreases.
+    p
+        Probability of a decrease as sure as the surest one, if features of no size helped.
+    kept
+        How many to keep.
+    """
+
+    rows: int
+    sizes: Array
+    decreases: Array
+    errors: Array
+    p: float
+    kept: int
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """Features that a search found, to be tried on rows that it has not seen.
+
+    Parameters
+    ----------
+    data
+        The search's training and selection rows; the rows it has not seen are the test rows.
+    base, features
+        Original features, and new ones by rank, as learned from training and selection rows.
+    """
+
+    data: Dataset
+    base: Matrix
+    features: Matrix
+
+
+def considered(universe: Universe, table: Table, selected: Selected, most: int) -> Array:
+    """Return the ids, by rank, of candidates that may be kept.
+
+    Those without importance are left out, and those with the values of an original feature or of one that
+    ranks better, up to a monotone change: no tree can tell these apart.
+
+    Parameters
+    ----------
+    table
+        Rows by which values are compared.
+    most
+        Number of ids at most.
+    """
+    originals = [table.passing(i) for i in range(len(table))]
+    seen = {_order(f.model_values(), f.kind == "categorical") for f in originals}
+    ranked, kept = selected.attribution, []
+    for candidate in ranked.candidates[ranked.importances > 0]:
+        (operator,), (left,), (right,) = universe.decode(np.array([candidate]))
+        chosen = universe.operators[operator]
+        order = _order(finite(compute(chosen, table, int(left), int(right))), chosen.gives == CAT)
+        if order not in seen:
+            seen.add(order)
+            kept.append(int(candidate))
+        if len(kept) == most:
+            break
+    return np.array(kept, dtype=np.int64)
+
+
+def _order(values: Array, categories: bool = False) -> bytes:
+    """Return what columns share that order the rows alike, or the other way round; or group them alike."""
+    missing = np.isnan(values)
+    distinct, codes = np.unique(values[~missing], return_inverse=True)
+    if categories:
+        _, first = np.unique(codes, return_index=True)
+        codes = np.argsort(np.argsort(first))[codes]
+    ranks = np.full((2, len(values)), -1, dtype=np.int64)
+    ranks[:, ~missing] = codes, codes if categories else len(distinct) - 1 - codes
+    return min(hashlib.blake2b(row.data, digest_size=16).digest() for row in ranks) + bytes([categories])
+
+
+def choose(
+    trials: Iterable[Trial],
+    engine: Engine,
+    *,
+    most: int,
+    learner: Mapping[str, Any],
+    max_trees: int,
+    early_stopping: int,
+    seed: int,
+) -> Choice:
+    """Choose how many of the ranked features to keep, none of them included.
+
+    Models with the first features, of several numbers of them, are compared with models without any by the
+    loss of each row that they did not see. One test is made of all sizes: if none helped, the ratios of mean
+    decrease to standard error would be normal, with the correlation that the rows show; the largest ratio is
+    held against the largest of such draws. Where chance alone would do as well in 5 % of cases, nothing is
+    kept; else the size with the largest decrease.
+
+    Parameters
+    ----------
+    trials
+        Made one at a time; where one has fewer features than a size, it takes all it has.
+    most
+        Largest number of features to try.
+    seed
+        Seed of the draws.
+    """
+    sizes = np.array([*(size for size in SIZES if size < most), most], dtype=np.int64)
+    train = partial(
+        predict, engine=engine, learner=learner, max_trees=max_trees, early_stopping=early_stopping
+    )
+    lower = np.concatenate([_decreases(trial, sizes, train) for trial in trials])
+    decreases, errors = lower.mean(axis=0), lower.std(axis=0) / np.sqrt(max(len(lower) - 1, 1))
+    p = chance(lower, np.random.default_rng(seed))
+    kept = int(sizes[decreases.argmax()]) if p < ALPHA else 0
+    return Choice(len(lower), sizes, decreases, errors, p, kept)
+
+
+def _decreases(trial: Trial, sizes: Array, train: Callable[..., Iterator[Array]]) -> Array:
+    """Return by how much the loss of each row is lower with features, shape (rows, sizes)."""
+    task, classes = trial.data.labels.task, len(trial.data.labels.classes)
+    target = trial.data.scaled(trial.data.rows.test)
+
+    @cache
+    def losses(size: int) -> Array:
+        matrix = trial.base.beside(trial.features.first(size))
+        scores = list(train(trial.data, matrix, metric=DEFAULT_METRIC[task], seeds=range(SEEDS)))
+        return Objective.of(task, classes).row_losses(target, np.mean(scores, axis=0))
+
+    width = len(trial.features.columns)
+    return np.stack([losses(0) - losses(min(size, width)) for size in sizes.tolist()], axis=1)
+
+
+def chance(lower: Array, rng: np.random.Generator) -> float:
+    """Return how often the surest of several mean decreases would be as sure if all were 0 on average.
+
+    Parameters
+    ----------
+    lower
+        float64, shape (rows, sizes): decreases of each row.
+    """
+    spread = lower.std(axis=0)
+    moves = spread > 0
+    if len(lower) < 2 or not moves.any():
+        return 1.0
+    scaled = (lower[:, moves] - lower[:, moves].mean(axis=0)) / spread[moves]
+    observed = (lower[:, moves].mean(axis=0) / spread[moves]).max() * np.sqrt(len(lower) - 1)
+    correlation = scaled.T @ scaled / len(lower)
+    drawn = rng.multivariate_normal(np.zeros(len(correlation)), correlation, size=DRAWS, method="eigh")
+    return (1 + int((drawn.max(axis=1) >= observed).sum())) / (1 + DRAWS)

@@ -1,0 +1,254 @@
+"""Cross-fitted gains, importance on held-out rows, and keeping only what helps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import scopefe
+from scopefe.data.kinds import encode
+from scopefe.evaluate.choosing import ALPHA, chance, considered
+from scopefe.score.attribution import Attribution
+from scopefe.score.boosting import Part, parameters, train
+from scopefe.score.halving import Halving, agreement, folded
+from scopefe.score.held_out import held_out_gains
+from scopefe.score.objective import Objective
+from scopefe.score.selection import Selected
+from scopefe.space.universe import Universe
+from scopefe.spec.check import resolved_operators
+
+SPLIT = "data.split={train: 0.6, selection: 0.2, test: 0.2}"
+
+
+def signal(rows=1500, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({f"x{i}": rng.normal(size=rows) for i in range(4)})
+    frame["k"] = rng.choice(list("abcdef"), size=rows)
+    return frame.assign(y=np.sign(frame["x0"] * frame["x1"]) + 0.3 * rng.normal(size=rows))
+
+
+def noise(rows=600, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({f"x{i}": rng.normal(size=rows) for i in range(4)})
+    frame["k"] = rng.choice([f"c{i}" for i in range(40)], size=rows)
+    frame["m"] = rng.choice([f"c{i}" for i in range(40)], size=rows)
+    return frame.assign(y=rng.normal(size=rows))
+
+
+def recommended(*overrides):
+    document = {
+        "extends": "recommended",
+        "data": {"source": {"type": "frame"}, "target": "y", "task": "auto"},
+    }
+    few = ["baseline.max_trees=60", "evaluation.max_trees=100", "evaluation.seeds=1"]
+    return scopefe.load_spec(document, overrides=[SPLIT, *few, *overrides])
+
+
+# --- folds
+
+
+@given(rows=st.integers(5, 200), folds=st.integers(2, 7), classes=st.integers(1, 4), seed=st.integers(0, 9))
+def test_each_row_is_measured_once_and_classes_are_spread(rows, folds, classes, seed):
+    rng = np.random.default_rng(seed)
+    positions, target = rng.permutation(1000)[:rows], rng.integers(classes, size=rows).astype(float)
+    parts = folded(positions, target, folds)
+    assert len(parts) == min(folds, rows)
+    assert sorted(np.concatenate([p[fit:] for p, fit in parts])) == sorted(positions)
+    for order, _ in parts:
+        assert sorted(order) == sorted(positions)
+    place = {p: i for i, p in enumerate(positions.tolist())}
+    for value in range(classes):
+        counts = [sum(target[place[p]] == value for p in order[fit:].tolist()) for order, fit in parts]
+        assert max(counts) - min(counts) <= 1
+
+
+def test_agreement_is_the_mean_correlation_of_folds():
+    rng = np.random.default_rng(0)
+    shared = rng.normal(size=5000)
+    by_fold = np.stack([shared + rng.normal(size=5000) for _ in range(3)], axis=1)
+    by_fold[7, 1] = np.nan
+    assert agreement(by_fold) == pytest.approx(0.5, abs=0.05)
+    assert agreement(by_fold[:, :1]) is None
+    assert agreement(by_fold[:2]) is None
+    assert agreement(np.zeros((9, 3))) is None
+
+
+def test_cross_fitted_gains_are_measured_on_all_rows_and_the_report_says_how_they_agree():
+    report = scopefe.execute(recommended(), data=signal(), write=False).report
+    (found,) = report.selection.rounds
+    assert found.train_rows + found.selection_rows == report.data.rows["train"]
+    assert 0.5 < found.agreement <= 1
+    single = recommended("selection.gain=single-split")
+    assert scopefe.execute(single, data=signal(), write=False).report.selection.rounds[0].agreement is None
+
+
+# --- importance on held-out rows
+
+
+@pytest.mark.parametrize("task", ["regression", "binary", "multiclass"])
+def test_gains_on_held_out_rows_add_up_to_what_the_model_gains(task):
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(3000, 6))
+    values[rng.random(values.shape) < 0.1] = np.nan
+    known = np.nan_to_num(values)
+    raw = known[:, 0] * 2 + known[:, 1] * known[:, 2] + 0.5 * rng.normal(size=3000)
+    target = raw if task == "regression" else np.digitize(raw, [0.0] if task == "binary" else [-1.0, 1.0])
+    objective = Objective.of(task, 0 if task == "regression" else len(np.unique(target)))
+    start = np.zeros((3000, 3)) if task == "multiclass" else np.full(3000, target[:1500].mean())
+    parts = [
+        Part(values[rows], target[rows].astype(float), start[rows]) for rows in np.split(np.arange(3000), 2)
+    ]
+    options = parameters(objective, seed=1, threads=1, num_leaves=16)
+    booster, _ = train(options, *parts, categorical=[], trees=60, patience=10)
+    gains = held_out_gains(booster, parts[1], objective, 1)
+    held = parts[1]
+    before = objective.row_losses(held.target, held.start).sum()
+    raw_scores = booster.predict(held.values, raw_score=True, num_iteration=booster.best_iteration)
+    after = objective.row_losses(held.target, held.start + raw_scores).sum()
+    if task == "regression":
+        assert gains.sum() == pytest.approx((before - after) / 2, rel=1e-5)
+    else:
+        assert gains.sum() == pytest.approx(before - after, rel=0.1)
+    assert gains[:3].min() > 5 * np.abs(gains[3:]).max()
+
+
+def test_a_column_that_memorises_has_importance_on_training_rows_only():
+    rng = np.random.default_rng(2)
+    rows = 2000
+    values = np.column_stack([rng.normal(size=rows), rng.permutation(rows)]).astype(float)
+    target = values[:, 0] + rng.normal(size=rows) * 2
+    objective = Objective.of("regression", 0)
+    fit, held = (Part(values[r], target[r], np.zeros(1000)) for r in np.split(np.arange(rows), 2))
+    options = parameters(objective, seed=1, threads=1, num_leaves=16)
+    booster, _ = train(options, fit, held, categorical=[], trees=200, patience=200)
+    seen, unseen = booster.feature_importance("gain"), held_out_gains(booster, held, objective, 1)
+    assert seen[1] > 0.1 * seen[0]
+    assert unseen[1] < 0.02 * unseen[0]
+
+
+# --- what may be kept
+
+
+def chosen_of(frame, formulas, operators=("default",)):
+    table = encode(frame, np.arange(len(frame)), columns=list(frame), ordinal_max_unique=3)
+    spec = scopefe.load_spec({"name": "c", "data": {"target": "y"}, "operators": {"use": list(operators)}})
+    universe = Universe(table.names, table.kinds, resolved_operators(spec))
+    ids = {e.formula: i for i, e in enumerate(universe.expressions(universe.unique()))}
+    ranked = np.array([ids[f] for f, _ in formulas])
+    ranking = Attribution(ranked, np.array([v for _, v in formulas]), 1, ())
+    kept = considered(universe, table, Selected(Halving((), ranked), ranking), 3)
+    names = {i: f for f, i in ids.items()}
+    return [names[i] for i in kept.tolist()]
+
+
+def test_what_a_tree_cannot_tell_apart_is_considered_once_and_the_useless_not_at_all():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.uniform(1, 2, 300), "b": rng.uniform(1, 2, 300), "y": 0.0})
+    frame["c"] = 1 / frame["b"]
+    formulas = [
+        ("square(a)", 9.0),  # as `a` itself
+        ("(a/b)", 8.0),
+        ("(a*c)", 7.0),  # the same values
+        ("(a+b)", 6.0),
+        ("(a-b)", 0.0),
+        ("(b-c)", -1.0),
+    ]
+    assert chosen_of(frame[["a", "b", "c"]], formulas) == ["(a/b)", "(a+b)"]
+
+
+def test_categories_are_the_same_under_other_names():
+    rng = np.random.default_rng(0)
+    k = rng.choice(list("abcd"), 300)
+    frame = pd.DataFrame({"k": k, "n": [{"a": "z", "b": "q", "c": "e", "d": "r"}[v] for v in k],
+                          "m": rng.choice(list("xy"), 300)})  # fmt: skip
+    formulas = [("Combine(k,n)", 3.0), ("Combine(k,m)", 2.0), ("Combine(n,m)", 1.0)]
+    assert chosen_of(frame, formulas) == ["Combine(k,m)"]
+
+
+# --- the test
+
+
+def test_without_effect_the_probability_is_as_often_small_as_it_says():
+    rng = np.random.default_rng(0)
+    p = []
+    for _ in range(400):
+        shared = rng.normal(size=(200, 1))
+        p.append(chance(shared + 0.5 * rng.normal(size=(200, 4)), np.random.default_rng(1)))
+    assert 0.02 < np.mean(np.array(p) < ALPHA) < 0.09
+    assert 0.4 < np.mean(p) < 0.6
+
+
+def test_an_effect_is_sure_and_repeating_a_size_changes_nothing():
+    rng = np.random.default_rng(0)
+    lower = rng.normal(size=(400, 1)) + 0.15
+    alone, repeated = (chance(lower[:, columns], np.random.default_rng(1)) for columns in ([0], [0, 0, 0]))
+    assert alone < 0.02
+    assert repeated == pytest.approx(alone, abs=0.003)
+    assert chance(np.zeros((50, 3)), rng) == 1.0
+    assert chance(lower[:1], rng) == 1.0
+
+
+# --- whole runs
+
+
+def test_a_planted_signal_is_kept_and_helps():
+    report = scopefe.execute(recommended("evaluation.seeds=2"), data=signal(), write=False).report
+    choice, evaluation = report.selection.choice, report.evaluation
+    assert choice.kept == len(report.selection.selected) > 0
+    assert choice.p < ALPHA
+    assert choice.rows == report.data.rows["selection"]
+    assert {"x0", "x1"} <= set(report.selection.selected[0].inputs)
+    assert evaluation.with_features.mean < 0.95 * evaluation.base.mean
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_of_noise_nothing_is_kept_and_that_is_a_result(seed):
+    run = scopefe.execute(recommended(), data=noise(seed=seed), write=False)
+    assert run.report.selection.choice.kept == 0
+    assert run.report.selection.ranking
+    assert not run.failed
+    assert any("Nothing is kept" in note for note in run.report.notes)
+    assert run.recipe.features == ()
+
+
+@pytest.mark.slow
+def test_of_noise_nothing_is_kept_in_95_of_100_seeds():
+    kept = [
+        scopefe.execute(recommended("evaluation.seeds=0"), data=noise(seed=s), write=False)
+        for s in range(100)
+    ]
+    assert sum(run.report.selection.choice.kept > 0 for run in kept) <= 5
+
+
+def test_selection_rows_decide_and_nothing_else():
+    data = signal()
+    spec = recommended("evaluation.seeds=0")
+    first = scopefe.execute(spec, data=data, write=False).report.selection
+    rows = scopefe.compile(spec, data=data).data.rows.selection
+    other = data.copy()
+    other.loc[rows, "y"] = np.random.default_rng(5).permutation(other.loc[rows, "y"])
+    second = scopefe.execute(spec, data=other, write=False).report.selection
+    assert first.ranking == second.ranking
+    assert first.choice.kept > 0
+    assert second.choice.kept == 0
+
+
+def test_a_choice_is_kept_in_the_store(cache_dir):
+    spec = recommended("evaluation.seeds=0")
+    first, second = (scopefe.execute(spec, data=signal(), write=False).report for _ in range(2))
+    assert first.selection == second.selection
+    assert next(t for t in second.volatile.times if t.step == "choice").reused > 0.9
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["selection.engine=openfe"], "gain: cross-fitted is for engine: native"),
+    ],
+)
+def test_what_does_not_go_together_is_said(overrides, message):
+    with pytest.raises(scopefe.SpecError, match=message):
+        recommended(*overrides)
