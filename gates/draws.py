@@ -1,4 +1,4 @@
-"""What the randomised gates share: the pool they resample, and budgets."""
+"""What gates share: the pool that randomised ones resample, and budgets."""
 
 from __future__ import annotations
 
@@ -24,6 +24,19 @@ def matched_or_budget(context: GateContext, scope: Scope, match: str | None, bud
     if (match is None) == (budget is None):
         raise ComponentError("a randomised gate needs either match: SPEC or budget: NUMBER")
     return scope if match is None else context.matched(match)
+
+
+def allowed(budget: float, total: int) -> int:
+    """Return how many of a total a budget allows: a share of it, but one at least, if below 1; or a count.
+
+    Raises
+    ------
+    ComponentError
+        If the budget is neither.
+    """
+    if budget > 1 and not budget.is_integer():
+        raise ComponentError(f"budget {budget:g} is neither a share below 1 nor a whole number")
+    return min(total, int(budget) if budget >= 1 else max(1, round(budget * total)))
 
 
 def shares(total: int, weights: Array) -> Array:

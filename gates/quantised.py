@@ -15,9 +15,10 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
+from scopefe.gates.draws import allowed
 from scopefe.operators.kernels import number_pairs
 
-from scopefe import CAT, NUM, ComponentError, GateContext, Keys, Scope, Table, operator_gate
+from scopefe import CAT, NUM, GateContext, Keys, Scope, Table, operator_gate
 from scopefe.components import Array, Operator
 
 RANK_CELLS, CHECKED = 1024, 256
@@ -48,10 +49,9 @@ def quantised(
     statistics of groups on the groups. A small boosting, measured on rows that it has not seen, scores the
     candidate in the quadratic expansion of the loss at the baseline's scores.
     """
-    if budget > 1 and budget != int(budget):
-        raise ComponentError(f"budget {budget:g} is neither a share below 1 nor a whole number")
     ids = scope.ids()
     ids = ids[context.universe.canonical(ids) == ids]
+    count = allowed(budget, len(ids))
     parameters = {
         "statistic": statistic,
         "folds": folds,
@@ -67,7 +67,6 @@ def quantised(
 
     by_fold, failures = context.remember("quantised", {**parameters, "candidates": asked}, compute)
     scores = np.where(np.isnan(by_fold).any(axis=1), -np.inf, by_fold.mean(axis=1))
-    count = int(budget) if budget >= 1 else max(1, round(budget * len(ids)))
     best = np.argsort(-scores, kind="stable")[:count]
     context.note("quantised", {**_facts(scores, by_fold, best), "failures": dict(sorted(failures.items()))})
     return Scope.of_ids(context.universe, ids[best])

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         execute,
         run_study,
     )
-    from scopefe.space.context import GateContext, Sample
+    from scopefe.space.context import GateContext, Sample, Splits
     from scopefe.space.pairs import PairSet
     from scopefe.space.scope import Scope
     from scopefe.spec.loader import load_spec
@@ -62,6 +62,7 @@ _LAZY = {
     "Scope": "scopefe.space.scope",
     "Spec": "scopefe.spec.models",
     "SpecPath": "scopefe.components",
+    "Splits": "scopefe.space.context",
     "State": "scopefe.components",
     "Store": "scopefe.run.api",
     "Study": "scopefe.spec.study",
@@ -100,6 +101,7 @@ __all__ = [
     "Spec",
     "SpecError",
     "SpecPath",
+    "Splits",
     "State",
     "Store",
     "Study",

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import scopefe
+from scopefe.data.dataset import load_dataset
 from scopefe.data.kinds import encode
 from scopefe.evaluate.choosing import ALPHA, chance, considered
 from scopefe.score.attribution import Attribution
@@ -77,7 +78,8 @@ def test_agreement_is_the_mean_correlation_of_folds():
 
 
 def test_cross_fitted_gains_are_measured_on_all_rows_and_the_report_says_how_they_agree():
-    report = scopefe.execute(recommended(), data=signal(), write=False).report
+    spec = recommended("selection.unseen=selection", "evaluation.seeds=0")
+    report = scopefe.execute(spec, data=signal(), write=False).report
     (found,) = report.selection.rounds
     assert found.train_rows + found.selection_rows == report.data.rows["train"]
     assert 0.5 < found.agreement <= 1
@@ -194,19 +196,26 @@ def test_an_effect_is_sure_and_repeating_a_size_changes_nothing():
 # --- whole runs
 
 
-def test_a_planted_signal_is_kept_and_helps():
-    report = scopefe.execute(recommended("evaluation.seeds=2"), data=signal(), write=False).report
+@pytest.mark.parametrize(
+    ("unseen", "roles"), [("selection", ["selection"]), ("parts", ["train", "selection"])]
+)
+def test_a_planted_signal_is_kept_and_helps(unseen, roles):
+    spec = recommended("evaluation.seeds=2", f"selection.unseen={unseen}")
+    report = scopefe.execute(spec, data=signal(), write=False).report
     choice, evaluation = report.selection.choice, report.evaluation
     assert choice.kept == len(report.selection.selected) > 0
     assert choice.p < ALPHA
-    assert choice.rows == report.data.rows["selection"]
+    assert choice.rows == sum(report.data.rows[role] for role in roles)
+    assert report.selection.protocol == ("nested" if unseen == "selection" else "cross-fitted")
     assert {"x0", "x1"} <= set(report.selection.selected[0].inputs)
     assert evaluation.with_features.mean < 0.95 * evaluation.base.mean
 
 
+@pytest.mark.parametrize("unseen", ["selection", "parts"])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_of_noise_nothing_is_kept_and_that_is_a_result(seed):
-    run = scopefe.execute(recommended(), data=noise(seed=seed), write=False)
+def test_of_noise_nothing_is_kept_and_that_is_a_result(seed, unseen):
+    spec = recommended(f"selection.unseen={unseen}")
+    run = scopefe.execute(spec, data=noise(seed=seed), write=False)
     assert run.report.selection.choice.kept == 0
     assert run.report.selection.ranking
     assert not run.failed
@@ -225,7 +234,7 @@ def test_of_noise_nothing_is_kept_in_95_of_100_seeds():
 
 def test_selection_rows_decide_and_nothing_else():
     data = signal()
-    spec = recommended("evaluation.seeds=0")
+    spec = recommended("evaluation.seeds=0", "selection.unseen=selection")
     first = scopefe.execute(spec, data=data, write=False).report.selection
     rows = scopefe.compile(spec, data=data).data.rows.selection
     other = data.copy()
@@ -234,6 +243,28 @@ def test_selection_rows_decide_and_nothing_else():
     assert first.ranking == second.ranking
     assert first.choice.kept > 0
     assert second.choice.kept == 0
+
+
+def test_many_selection_rows_decide_alone():
+    data = pd.DataFrame({"a": np.arange(26_000.0), "y": np.arange(26_000.0) % 7})
+    spec = recommended("scope.operators=all")
+    few, many = (scopefe.compile(spec, data=data[: 5 * n]) for n in (4_990, 5_000))
+    assert (few.decides, few.protocol) == ("parts", "cross-fitted")
+    assert (many.decides, many.protocol) == ("selection", "nested")
+    assert scopefe.compile(recommended("selection.keep=3"), data=data[:500]).decides is None
+
+
+@given(rows=st.integers(20, 200), count=st.integers(2, 6), seed=st.integers(0, 9))
+def test_parts_of_the_rows_are_left_out_in_turn(rows, count, seed):
+    data = load_dataset(recommended().data, noise(rows, seed))
+    parts = data.parts(count, seed)
+    tested = np.concatenate([part.rows.test for part in parts])
+    assert sorted(tested.tolist()) == sorted(data.rows.development.tolist())
+    for part in parts:
+        used = [*part.rows.train, *part.rows.selection]
+        assert {*used}.isdisjoint(part.rows.test.tolist())
+        assert {*part.rows.train} <= {*data.rows.train.tolist()}
+        assert len(used) + len(part.rows.test) == len(data.rows.development)
 
 
 def test_a_choice_is_kept_in_the_store(cache_dir):

@@ -178,8 +178,10 @@ def test_selection_rows_play_no_part_in_pair_gates():
         assert np.array_equal(one.scope.ids(), other.scope.ids())
 
 
+BY_TARGET = ["fast", "tree-path", "importance-product"]
 EXPRESSIONS = {
-    "pairs": ["all", "hard-intra", "hard-inter", {"gate": "random-pair", "budget": 30}],
+    "pairs": ["all", "hard-intra", "hard-inter", {"gate": "random-pair", "budget": 30},
+              *({"gate": name, "budget": 0.3} for name in BY_TARGET)],
     "operators": [
         "all",
         {"gate": "probe", "keep": 9, "candidates": 4},
@@ -188,7 +190,7 @@ EXPRESSIONS = {
         {"gate": "random-joint", "budget": 30},
         {"gate": "quantised", "budget": 0.3},
     ],
-}
+}  # fmt: skip
 
 
 def test_every_gate_is_among_those_tried():

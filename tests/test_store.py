@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import scopefe
+from scopefe import Splits
 from scopefe.cli.main import cli
 from scopefe.registry import components
 from scopefe.run import code, disk, store
@@ -199,6 +200,7 @@ VALUES = {
     "empty": np.empty((0, 2), dtype=np.int64),
     "baseline": BaselineScores(np.array([0.1, np.nan]), (3, 4)),
     "attribution": (Attribution(np.array([5, 3]), np.array([2.0, 0.0]), 7, (FAILED,)), ()),
+    "splits": Splits(np.array([2, 0]), np.array([-1, 0]), np.array([1.5, 0.5])),
     "numbers": [np.float64(0.1), np.int64(3)],
 }
 
@@ -216,7 +218,7 @@ def same(a, b):
         assert list(a) == list(b)
         for k in a:
             same(a[k], b[k])
-    elif isinstance(a, BaselineScores | Attribution):
+    elif isinstance(a, BaselineScores | Attribution | Splits):
         same(vars(a), vars(b))
     else:
         assert a == b

@@ -49,7 +49,7 @@ CLAIMS = {
 }
 DECIDED = {
     True: " Then the selection rows decided how many of the ranked features to keep.",
-    False: " How many to keep was decided on a fifth of these rows at a time, each after a search without it.",
+    False: " How many to keep was decided on a fifth of the rows at a time, each after a search without it.",
 }
 PATH_KEYS = {"path", "selection", "test", "modules", "match"}
 PACKAGES = ("lightgbm", "numpy", "pandas", "scikit-learn", "scipy", "pyarrow", "networkx", "pydantic")

@@ -291,6 +291,10 @@ class StaticContext:
         """There are no rows."""
         raise NeedsDataError("gradients")
 
+    def splits(self) -> Any:
+        """There are no rows."""
+        raise NeedsDataError("splits")
+
     def map(self, work: Any, numbers: range) -> Any:
         """Only gates with data have work to do."""
         raise NeedsDataError("work")

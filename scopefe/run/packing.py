@@ -18,11 +18,12 @@ from scopefe.run.vector import may_pass
 from scopefe.score.attribution import Attribution
 from scopefe.score.baseline import BaselineScores
 from scopefe.score.featureboost import Failure
+from scopefe.space.context import Splits
 
 SUFFIX = ".npz"
 _ABOUT = "about"
 _PLAIN = (type(None), bool, int, float, str)
-_CLASSES: dict[str, Any] = {c.__name__: c for c in (Attribution, BaselineScores, Choice, Failure)}
+_CLASSES: dict[str, Any] = {c.__name__: c for c in (Attribution, BaselineScores, Choice, Failure, Splits)}
 
 
 def pack(value: Any) -> tuple[Any, dict[str, Array]]:

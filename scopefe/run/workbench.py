@@ -30,7 +30,8 @@ from scopefe.score.featureboost import Block, Evaluator, Failure, LightGBM, scor
 from scopefe.score.kernels import Kernel
 from scopefe.score.objective import Objective
 from scopefe.score.selection import Scored
-from scopefe.space.context import Gradients, Sample
+from scopefe.score.splits import tree_splits
+from scopefe.space.context import Gradients, Sample, Splits
 from scopefe.space.graph import key_of
 from scopefe.space.scope import Scope
 from scopefe.space.universe import Universe
@@ -276,8 +277,9 @@ class Context:
     def remember(self, name: str, parameters: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
         """Return `compute()`, computed once for the same data, universe, settings and parameters."""
         bench, spec = self.bench, self.bench.spec
-        scoring = [spec.baseline.model_dump(), spec.selection.metric, spec.seed, bench.evaluator.name]
-        seen = [] if self.training_only else [self.universe.key, *scoring]
+        seen: list[Any] = [spec.baseline.model_dump(), spec.selection.metric, spec.seed]
+        if not self.training_only:
+            seen += [self.universe.key, bench.evaluator.name]
         content = [self.code, dict(parameters), seen]
         self.artefacts[name] = dict(parameters)
         return bench.remember(name, content, self.data, compute)
@@ -285,10 +287,28 @@ class Context:
     def gradients(self) -> Gradients:
         """Return the derivatives of the loss at the scores that a run on these rows starts from."""
         bench, data = self.bench, self.data
-        if self.training_only:
-            raise TypeError("a pair gate has no gradients: it sees no target")
-        scores = bench.baseline(data, None, bench.spec.baseline.folds).scores
-        return Gradients(*bench.objective(data).derivatives(data.scaled_target, scores))
+        rows = np.arange(self.table().rows) if self.training_only else None
+        scores = bench.baseline(data, rows, bench.spec.baseline.folds).scores
+        return Gradients(*bench.objective(data).derivatives(self._target(), scores))
+
+    def splits(self) -> Splits:
+        """Return the splits of a LightGBM on the features."""
+        bench, baseline = self.bench, self.bench.spec.baseline
+        settings: dict[str, Any] = {
+            "learning_rate": baseline.learning_rate,
+            "early_stopping": baseline.early_stopping,
+            "seed": bench.spec.seed,
+        }
+
+        def compute() -> Splits:
+            objective = bench.objective(self.data)
+            return tree_splits(self.table(), self._target(), objective, bench.engine, **settings)
+
+        found: Splits = self.remember("splits", settings, compute)
+        return found
+
+    def _target(self) -> Array:
+        return self.data.scaled_target[: self.table().rows]
 
     def map(self, work: Callable[[int], T], numbers: range) -> Iterator[T]:
         """Yield ``work(number)`` for each number, in order, in the threads of this process."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import lightgbm as lgb
 import numpy as np
 import scipy.special
 from sklearn.model_selection import KFold, StratifiedKFold
@@ -94,6 +95,11 @@ class Fold:
 
     def __call__(self, rows: tuple[Array, Array]) -> tuple[Array, int]:
         """Train and predict."""
+        design, booster = self.train(rows)
+        return design.raw_scores(booster, rows[1], self.options["num_threads"]), booster.best_iteration
+
+    def train(self, rows: tuple[Array, Array]) -> tuple[Design, lgb.Booster]:
+        """Return the model matrix of all rows, and the model of the fitting rows."""
         fit, held = rows
         design = Design(
             lambda i: self.table.passing(i).model_values(),
@@ -107,7 +113,7 @@ class Fold:
             trees=self.max_trees,
             patience=self.early_stopping,
         )
-        return design.raw_scores(booster, held, self.options["num_threads"]), booster.best_iteration
+        return design, booster
 
 
 def fold_rows(target: Array, objective: Objective, folds: int) -> list[tuple[Array, Array]]:

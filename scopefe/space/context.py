@@ -51,10 +51,29 @@ class Gradients:
     second: Array
 
 
+@dataclass(frozen=True, eq=False)
+class Splits:
+    """The splits of a model's trees, each of them after the one above it.
+
+    Parameters
+    ----------
+    feature
+        int64, shape (splits,): position of the feature that is split.
+    parent
+        int64, shape (splits,): position, among the splits, of the one above; -1 for a root.
+    gain
+        float64, shape (splits,): by how much the split lowers the training loss.
+    """
+
+    feature: Array
+    parent: Array
+    gain: Array
+
+
 class GateContext(Protocol):
     """What a gate is given. Test rows are not in it.
 
-    A pair gate sees the training rows, an operator gate the training and selection rows.
+    A pair gate sees the training rows and their targets, an operator gate the training and selection rows.
     """
 
     universe: Universe
@@ -87,7 +106,17 @@ class GateContext(Protocol):
         ...
 
     def gradients(self) -> Gradients:
-        """Return the derivatives of the loss at the baseline's scores, over the rows of `table`."""
+        """Return the derivatives of the loss at the baseline's scores, over the rows of `table`.
+
+        Scores are out of fold; the baseline learns from these rows alone.
+        """
+        ...
+
+    def splits(self) -> Splits:
+        """Return the splits of a LightGBM on the features, trained on the rows of `table`.
+
+        It has at most 100 trees, with the baseline's learning rate, and a fifth of the rows stops it early.
+        """
         ...
 
     def map(self, work: Callable[[int], T], numbers: range) -> Iterator[T]:

@@ -351,7 +351,7 @@ class Selection(Section):
     )
     keep: Literal["auto"] | Annotated[int, Field(ge=0)] = Field(
         10,
-        description="Features to keep; `auto`: as many as help on rows that the search has not seen, or none.",
+        description="Features to keep; `auto`: as many as help on rows that no search has seen, or none.",
     )
     keep_most: Count = Field(20, description="Features to keep at most where `keep` is `auto`.")
     unseen: Literal["auto", "selection", "parts"] = Field(
