@@ -29,8 +29,8 @@ from scopefe.data.dataset import Dataset
 from scopefe.errors import RunError, SpecError
 from scopefe.run.budgets import Watch
 from scopefe.run.compiling import Compiled, compile
-from scopefe.run.executing import select
 from scopefe.run.progress import Listener, silent
+from scopefe.run.selecting import select
 from scopefe.run.store import Store
 from scopefe.run.workbench import Stored, Workbench
 from scopefe.score.featureboost import Block, Failure, score

@@ -9,8 +9,8 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,7 @@ import pandas as pd
 import scopefe
 from scopefe.components import Array
 from scopefe.data.dataset import Dataset
-from scopefe.data.table import Table
-from scopefe.evaluate.choosing import Choice, Trial, choose, considered
+from scopefe.evaluate.choosing import Choice
 from scopefe.evaluate.downstream import (
     METRIC,
     Matrix,
@@ -31,7 +30,6 @@ from scopefe.evaluate.downstream import (
     originals,
     transductive_features,
 )
-from scopefe.recipe.fitting import fit_recipe
 from scopefe.recipe.recipe import Recipe
 from scopefe.report import build
 from scopefe.report.html import render
@@ -46,19 +44,15 @@ from scopefe.report.model import (
 from scopefe.run.budgets import Stop, Watch
 from scopefe.run.code import code_key
 from scopefe.run.compiling import Compiled, compile
-from scopefe.run.estimating import peak_bytes
 from scopefe.run.progress import Listener, silent
+from scopefe.run.selecting import keep, recipe_of, select
 from scopefe.run.store import Store
-from scopefe.run.workbench import Stored, Timing, Workbench
-from scopefe.score.baseline import BaselineScores
-from scopefe.score.featureboost import Block
-from scopefe.score.openfe import OpenFE
-from scopefe.score.selection import Native, Selected
+from scopefe.run.workbench import Timing, Workbench
+from scopefe.score.selection import Selected
 from scopefe.space.graph import key_of
 from scopefe.spec.models import Spec
 
 FEATURE_ENGINEERING = ("pairs", "operators", "pool", "baseline", "halving", "attribution", "choice", "openfe")
-PARTS = 5
 EVERY_FAILED = "every candidate failed, so nothing could be selected; the report says why"
 
 _log = logging.getLogger(__name__)
@@ -134,9 +128,9 @@ def execute(
     with bench.step("pool"):
         candidates = compiled.scope.ids()
     block, scores, selected = select(compiled, candidates, watch)
-    kept, choice = _kept(compiled, candidates, selected, watch)
+    kept, choice = keep(compiled, candidates, selected, watch)
     _extend(compiled, spec, selected, watch.stop)
-    recipe = _recipe(compiled, dataset.development, selected, kept, compiled.graph["recipe"].key)
+    recipe = recipe_of(compiled, dataset.development, selected, kept, compiled.graph["recipe"].key)
     evaluation = _evaluate(compiled, dataset, recipe, kept, watch)
     facts, paths = build.data_facts(spec, dataset), dict[str, str]()
     times = [_step_time(t) for t in bench.times]
@@ -197,48 +191,6 @@ def _step_time(timing: Timing) -> StepTime:
     return StepTime(**vars(timing), reused=reused, in_run=timing.step in FEATURE_ENGINEERING)
 
 
-def select(
-    compiled: Compiled, candidates: Array, watch: Watch
-) -> tuple[Block | None, BaselineScores | None, Selected]:
-    """Score the baseline and select from the pool; an empty pool needs neither.
-
-    Parameters
-    ----------
-    candidates
-        int64 ids, in the order of the universe.
-    watch
-        Ends it where a budget is spent.
-
-    Returns
-    -------
-    tuple
-        The rows with their baseline scores, these, and what was selected.
-    """
-    if not len(candidates):
-        return None, None, Selected.nothing()
-    bench, data = compiled.bench, compiled.searched
-    assert bench is not None
-    watch.admit(len(candidates), peak_bytes(compiled, data))
-    if watch.stops("baseline"):
-        return None, None, Selected.nothing()
-    spec, objective = compiled.spec, bench.objective(data)
-    settings = spec.baseline
-    with bench.step("baseline", settings.folds if settings.boosting else None) as advance:
-        scores = bench.baseline(data, None, settings.folds, advance)
-    block = Block(data.development, len(data.rows.train), data.scaled_target, scores.scores, objective)
-    if watch.stops("halving"):
-        return block, scores, Selected.nothing()
-    bench.ready(data)
-    data.development.forget()
-    known = Stored(bench, data, compiled.universe, bench.baseline_content(data, None, settings.folds))
-    engine = (
-        Native(bench.evaluator, bench.engine, known, watch.stops)
-        if spec.selection.engine == "native"
-        else OpenFE(bench.engine.jobs)
-    )
-    return block, scores, engine(compiled.universe, candidates, block, spec.selection, spec.seed, bench.step)
-
-
 def _extend(compiled: Compiled, spec: Spec, selected: Selected, stop: Stop | None) -> None:
     """Add the steps after the pool to the graph."""
     graph, selection = compiled.graph, spec.selection
@@ -246,105 +198,18 @@ def _extend(compiled: Compiled, spec: Spec, selected: Selected, stop: Stop | Non
     graph.add("baseline", "lightgbm" if spec.baseline.boosting else "constant", ["kinds"], baseline)
     halving = {"data_blocks": selection.data_blocks, "min_candidates": selection.min_candidates,
                "seed": spec.seed, "metric": selection.metric, "evaluator": selection.evaluator,
+               "gain": selection.gain, "folds": selection.folds,
                "protocol": compiled.protocol}  # fmt: skip
     graph.add("halving", selection.engine, ["pool", "baseline"], halving)
     if stop is None or stop.before == "choice":
         graph.add("attribution", selection.attribution, ["halving", "baseline"])
     else:
         graph.add("attribution", "stopped", ["halving"], {"rounds": len(selected.halving.rounds)})
-    graph.add("selection", "keep", ["attribution"], {"keep": selection.keep, "most": selection.most})
+    kept = {"keep": selection.keep, "most": selection.most, "unseen": compiled.decides}
+    graph.add("selection", "keep", ["attribution"], kept)
     graph.add("recipe", "fit", ["selection", "source"])
     graph.add("evaluation", spec.evaluation.protocol, ["recipe"], spec.evaluation.model_dump(mode="json"))
     graph.add("report", "report", ["evaluation", "recipe"])
-
-
-def _kept(
-    compiled: Compiled, candidates: Array, selected: Selected, watch: Watch
-) -> tuple[Array, Choice | None]:
-    """Return the ids of the features to keep, and, of ``keep: auto``, why so many.
-
-    Parameters
-    ----------
-    candidates
-        int64 ids of the pool.
-    """
-    settings, bench = compiled.spec.selection, compiled.bench
-    if settings.keep != "auto":
-        return selected.attribution.candidates[: settings.keep], None
-    if not len(candidates) or watch.stops("choice"):
-        return selected.attribution.candidates[:0], None
-    assert bench is not None and compiled.data is not None
-    ranked = considered(compiled.universe, compiled.searched.development, selected, settings.most)
-    if not len(ranked):
-        return ranked, None
-    choice: Choice = bench.remember(
-        "choice",
-        _choice_content(compiled, candidates, len(ranked)),
-        compiled.data,
-        lambda: _choose(compiled, selected, watch, len(ranked)),
-    )
-    return ranked[: 0 if watch.stop else choice.kept], choice
-
-
-def _choose(compiled: Compiled, selected: Selected, watch: Watch, most: int) -> Choice:
-    """Choose by the selection rows, or by parts of the rows after a search without each."""
-    spec, bench, data = compiled.spec, compiled.bench, compiled.data
-    assert bench is not None and data is not None
-
-    def searches() -> Iterator[tuple[Compiled, Selected]]:
-        if compiled.decides == "selection":
-            unseen = replace(compiled.searched.rows, test=data.rows.selection)
-            yield replace(compiled, data=replace(data, rows=unseen)), selected
-            return
-        for part in data.parts(PARTS, spec.seed):
-            inner = compiled.within(part)
-            yield inner, select(inner, inner.scope.ids(), watch)[2]
-
-    def trials(advance: Callable[[int], None]) -> Iterator[Trial]:
-        for found in searches():
-            yield _trial(*found)
-            advance(1)
-
-    with bench.whole("choice", 1 if compiled.decides == "selection" else PARTS) as advance:
-        return choose(trials(advance), bench.engine, most=most, seed=spec.seed, **_learner(spec))
-
-
-def _trial(compiled: Compiled, selected: Selected) -> Trial:
-    """Return what a search found, fitted on the rows that it saw."""
-    data = compiled.data
-    assert data is not None
-    ranked = considered(compiled.universe, data.development, selected, compiled.spec.selection.most)
-    recipe = _recipe(compiled, data.development, selected, ranked, key="")
-    return Trial(data, originals(data, benchmark=False), fitted_features(data, recipe))
-
-
-def _learner(spec: Spec) -> dict[str, Any]:
-    """Return the evaluation's learner, at the learning rate of the baseline: many models are trained."""
-    settings = spec.evaluation.model_dump(include={"learner", "max_trees", "early_stopping"})
-    settings["learner"] |= {"learning_rate": spec.baseline.learning_rate}
-    return settings
-
-
-def _choice_content(compiled: Compiled, candidates: Array, most: int) -> list[Any]:
-    """Return what tells a choice from all others of the same data."""
-    spec, universe = compiled.spec, compiled.universe
-    components = spec.origin.components
-    code = code_key([*universe.operators, *components.pair_gates, *components.operator_gates])
-    settings = spec.model_dump(mode="json", by_alias=True, include={"scope", "baseline", "selection", "seed"})
-    return [code, universe.key, settings, _learner(spec), candidates.tolist(), most]
-
-
-def _recipe(compiled: Compiled, table: Table, selected: Selected, kept: Array, key: str) -> Recipe:
-    """Fit the features of some ids on the rows of a table."""
-    spec, universe, ranked = compiled.spec, compiled.universe, selected.attribution
-    importances = dict(zip(ranked.candidates.tolist(), ranked.importances.tolist(), strict=True))
-    chosen = [
-        (expression, universe.operators[o], selected.gains[i], importances[i])
-        for expression, o, i in zip(
-            universe.expressions(kept), universe.decode(kept)[0], kept.tolist(), strict=True
-        )
-    ]
-    return fit_recipe(spec.name, key, table, chosen, spec.data.features.missing_as)
 
 
 def _evaluate(
