@@ -283,3 +283,9 @@ def test_a_choice_is_kept_in_the_store(cache_dir):
 def test_what_does_not_go_together_is_said(overrides, message):
     with pytest.raises(scopefe.SpecError, match=message):
         recommended(*overrides)
+
+
+def test_seconds_of_what_a_run_computes_itself_are_counted_once():
+    report = scopefe.execute(recommended(), data=signal(), write=False).report
+    assert report.volatile.run_stored_seconds == 0
+    assert report.volatile.run_seconds < report.volatile.seconds

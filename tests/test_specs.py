@@ -18,6 +18,7 @@ from scopefe.spec.models import ColumnSplit, Evaluation, FileSource, FractionSpl
 CLUSTERS = {"target_cluster_size": 16, "linkage": "average"}
 PROBE = {"keep": 7, "ratio": 0.2, "candidates": 20, "top_k": 5, "folds": 3, "seed": 1}
 MATCH = {"match": str(shipped_specs().absolute() / "scope-fe.yaml"), "seed": 1}
+QUANTISED = {"budget": 0.1, "statistic": "boosting", "folds": 5, "seed": 1}
 VARIANTS: dict[str, tuple[str, dict[str, Any], str, dict[str, Any]]] = {
     "base": ("all", {}, "list", {"use": []}),
     "openfe": ("all", {}, "all", {}),
@@ -28,7 +29,8 @@ VARIANTS: dict[str, tuple[str, dict[str, Any], str, dict[str, Any]]] = {
     "random-pair": ("random-pair", MATCH, "all", {}),
     "random-operator": ("all", {}, "random-operator", MATCH),
     "random-joint": ("all", {}, "random-joint", MATCH),
-    "quickstart": ("hard-intra", CLUSTERS, "probe", PROBE),
+    "recommended": ("all", {}, "quantised", QUANTISED),
+    "quickstart": ("all", {}, "quantised", QUANTISED),
 }
 
 # Dataset: task, row blocks, features kept.
@@ -112,11 +114,12 @@ def test_a_variant_loads_by_name_and_has_the_gates_of_the_paper(
     assert (pairs.gate, pairs.parameters, operators.gate, operators.parameters) == VARIANTS[name]
     assert spec.name == name
     assert spec.description
-    assert (spec.seed, spec.selection.data_blocks, spec.selection.keep) == (1, 1, 10)
+    keep = "auto" if name in ("recommended", "quickstart") else 10
+    assert (spec.seed, spec.selection.data_blocks, spec.selection.keep) == (1, 1, keep)
 
 
-def test_the_quickstart_is_scope_fe_with_fewer_seeds() -> None:
-    quickstart, variant = load_spec("quickstart"), load_spec("scope-fe")
+def test_the_quickstart_is_recommended_with_fewer_seeds() -> None:
+    quickstart, variant = load_spec("quickstart"), load_spec("recommended")
     assert quickstart.evaluation.seeds == 5
     own = {"name", "description", "evaluation"}
     assert quickstart.model_dump(exclude=own) == variant.model_dump(exclude=own)
