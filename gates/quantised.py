@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from itertools import combinations
 from threading import Lock
 from typing import Annotated, Any, Literal
 
@@ -18,7 +17,7 @@ from pydantic import Field
 from scopefe.gates.draws import allowed
 from scopefe.operators.kernels import number_pairs
 
-from scopefe import CAT, NUM, GateContext, Keys, Scope, Table, operator_gate
+from scopefe import CAT, NUM, GateContext, Keys, Scope, Table, agreement, operator_gate
 from scopefe.components import Array, Operator
 
 RANK_CELLS, CHECKED = 1024, 256
@@ -41,13 +40,18 @@ def quantised(
     folds: Annotated[int, Field(ge=2, description="Folds that a boosting is measured on.")] = 5,
     bins: Annotated[int, Field(ge=2, description="Bins of a numeric feature within a pair.")] = 32,
     value_bins: Annotated[int, Field(ge=2, description="Bins of a candidate's values.")] = 128,
+    noise: Annotated[
+        float,
+        Field(ge=-1, le=1, description="Correlation of folds' scores below which the pool is widened."),
+    ] = 0.25,
     seed: Annotated[int, Field(ge=0, description="Seed of the folds.")] = 1,
 ) -> Scope:
     """Keep the candidates that lower the loss most, by histograms of its derivatives.
 
     Candidates are not made: operators on two numbers are evaluated on the cells of a joint histogram, and
     statistics of groups on the groups. A small boosting, measured on rows that it has not seen, scores the
-    candidate in the quadratic expansion of the loss at the baseline's scores.
+    candidate in the quadratic expansion of the loss at the baseline's scores. Where the folds hardly agree,
+    as many candidates again are kept by the importance of their features, which is no matter of gains.
     """
     ids = scope.ids()
     ids = ids[context.universe.canonical(ids) == ids]
@@ -67,25 +71,36 @@ def quantised(
 
     by_fold, failures = context.remember("quantised", {**parameters, "candidates": asked}, compute)
     scores = np.where(np.isnan(by_fold).any(axis=1), -np.inf, by_fold.mean(axis=1))
-    best = np.argsort(-scores, kind="stable")[:count]
-    context.note("quantised", {**_facts(scores, by_fold, best), "failures": dict(sorted(failures.items()))})
-    return Scope.of_ids(context.universe, ids[best])
-
-
-def _facts(scores: Array, by_fold: Array, best: Array) -> dict[str, Any]:
-    known = by_fold[~np.isnan(by_fold).any(axis=1)]
-    pairs = list(combinations(range(by_fold.shape[1]), 2))
-    agreement = None
-    if pairs and len(known) > 2 and (np.ptp(known, axis=0) > 0).all():
-        correlation = np.corrcoef(known.T)
-        agreement = float(np.mean([correlation[pair] for pair in pairs]))
-    return {
-        "candidates": len(scores),
-        "kept": len(best),
-        "failed": len(scores) - len(known),
-        "lowest_kept": float(scores[best[-1]]) if len(best) and np.isfinite(scores[best[-1]]) else None,
-        "fold_correlation": agreement,
+    ranked = np.argsort(-scores, kind="stable")
+    best, correlation = ranked[:count], agreement(by_fold)
+    lowest = float(scores[best[-1]]) if len(best) else -np.inf
+    noisy = correlation is not None and correlation < noise
+    others = by_importance(context, ids, ranked[count:])[:count] if noisy else best[:0]
+    facts = {
+        "candidates": len(ids),
+        "kept": len(best) + len(others),
+        "failed": int(np.isnan(by_fold).any(axis=1).sum()),
+        "lowest_kept": lowest if np.isfinite(lowest) else None,
+        "fold_correlation": correlation,
+        "kept_by_importance": len(others),
+        "failures": dict(sorted(failures.items())),
     }
+    context.note("quantised", facts)
+    return Scope.of_ids(context.universe, ids[np.concatenate([best, others])])
+
+
+def by_importance(context: GateContext, ids: Array, positions: Array) -> Array:
+    """Order positions of candidates by the product of their features' importances, the largest first.
+
+    Importances are the gains of a LightGBM's splits, which depend on no candidate's gain; that of a feature
+    alone counts twice.
+    """
+    splits = context.splits()
+    importances = np.bincount(splits.feature, splits.gain, minlength=context.universe.d)
+    _, left, right = context.universe.decode(ids[positions])
+    products = importances[left] * importances[np.where(right < 0, left, right)]
+    ordered: Array = positions[np.argsort(-products, kind="stable")]
+    return ordered
 
 
 @dataclass(eq=False)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         execute,
         run_study,
     )
-    from scopefe.space.context import GateContext, Sample, Splits
+    from scopefe.space.context import GateContext, Sample, Splits, agreement
     from scopefe.space.pairs import PairSet
     from scopefe.space.scope import Scope
     from scopefe.spec.loader import load_spec
@@ -67,6 +67,7 @@ _LAZY = {
     "Store": "scopefe.run.api",
     "Study": "scopefe.spec.study",
     "Table": "scopefe.data.table",
+    "agreement": "scopefe.space.context",
     "audit_pool": "scopefe.run.api",
     "compile": "scopefe.run.api",
     "estimate": "scopefe.run.api",
@@ -108,6 +109,7 @@ __all__ = [
     "Table",
     "UnknownNameError",
     "__version__",
+    "agreement",
     "audit_pool",
     "compile",
     "estimate",

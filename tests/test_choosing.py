@@ -14,7 +14,7 @@ from scopefe.data.kinds import encode
 from scopefe.evaluate.choosing import ALPHA, chance, considered
 from scopefe.score.attribution import Attribution
 from scopefe.score.boosting import Part, parameters, train
-from scopefe.score.halving import Halving, agreement, folded
+from scopefe.score.halving import Halving, folded
 from scopefe.score.held_out import held_out_gains
 from scopefe.score.objective import Objective
 from scopefe.score.selection import Selected
@@ -71,10 +71,10 @@ def test_agreement_is_the_mean_correlation_of_folds():
     shared = rng.normal(size=5000)
     by_fold = np.stack([shared + rng.normal(size=5000) for _ in range(3)], axis=1)
     by_fold[7, 1] = np.nan
-    assert agreement(by_fold) == pytest.approx(0.5, abs=0.05)
-    assert agreement(by_fold[:, :1]) is None
-    assert agreement(by_fold[:2]) is None
-    assert agreement(np.zeros((9, 3))) is None
+    assert scopefe.agreement(by_fold) == pytest.approx(0.5, abs=0.05)
+    assert scopefe.agreement(by_fold[:, :1]) is None
+    assert scopefe.agreement(by_fold[:2]) is None
+    assert scopefe.agreement(np.zeros((9, 3))) is None
 
 
 def test_cross_fitted_gains_are_measured_on_all_rows_and_the_report_says_how_they_agree():

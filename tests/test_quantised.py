@@ -58,6 +58,19 @@ def planted(kind, seed=0, rows=3000):
     return frame.assign(y=crossed + 0.3 * rng.normal(size=rows)), "Combine(k,m)"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["product", "ratio", "group mean", "rank", "crossed"])
+def test_a_planted_signal_is_in_the_best_hundredth_of_a_large_universe(kind):
+    missed = []
+    for seed in range(20):
+        frame, formula = planted(kind, seed)
+        more = np.random.default_rng(seed + 100).normal(size=(len(frame), 12))
+        wide = pd.concat([frame, pd.DataFrame(more, columns=[f"z{i}" for i in range(12)])], axis=1)
+        kept = compile(spec_of(budget=0.01), data=wide)
+        missed += [seed] if formula not in ranked(kept) else []
+    assert missed == []
+
+
 def many_signals(rows=6000):
     """Return a table in which many candidates help."""
     frame, rng = table(rows)
@@ -247,3 +260,25 @@ def test_the_quadratic_loss_is_the_loss_of_a_regression():
         best.append((np.square(target[inside]) - np.square(target[inside] - fitted)).mean() / 2)
     assert spearmanr(scores, best).statistic > 0.5
     assert scores == pytest.approx(best, rel=0.25)
+
+
+def test_where_folds_hardly_agree_the_pool_is_widened_by_importance():
+    frame, rng = table(1500, 3)
+    frame["y"] = frame["x0"] + rng.normal(size=1500)
+    agreed, widened = (compile(spec_of(budget=20, noise=noise), data=frame) for noise in (-1, 1))
+    facts = widened.facts["quantised"]
+    assert (facts["kept"], facts["kept_by_importance"], widened.pool_size) == (40, 20, 40)
+    assert agreed.facts["quantised"]["kept_by_importance"] == 0
+    kept, more = set(ranked(agreed)), set(ranked(widened))
+    assert kept < more
+    assert all("x0" in formula for formula in more - kept)
+    spec = spec_of(budget=20, noise=1, statistic="chi2")
+    assert compile(spec, data=frame).facts["quantised"]["kept_by_importance"] == 0
+
+
+def test_a_report_says_that_gains_are_noise():
+    frame, rng = table(600, 4)
+    frame["y"] = rng.normal(size=600)
+    notes = scopefe.execute(spec_of("selection.gain=cross-fitted"), data=frame, write=False).report.notes
+    assert any("mostly noise" in note for note in notes)
+    assert any("kept, by the importance of their features" in note for note in notes)

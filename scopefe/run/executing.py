@@ -53,6 +53,7 @@ from scopefe.space.graph import key_of
 from scopefe.spec.models import Spec
 
 FEATURE_ENGINEERING = ("pairs", "operators", "pool", "baseline", "halving", "attribution", "choice", "openfe")
+NOISY = 0.25
 EVERY_FAILED = "every candidate failed, so nothing could be selected; the report says why"
 
 _log = logging.getLogger(__name__)
@@ -296,6 +297,17 @@ def _notes(
         notes.append("Every candidate failed: nothing could be selected.")
     elif selected.halving.rounds and not (selected.halving.rounds[-1].gains > 0).any():
         notes.append("No candidate has a gain above 0; the best ones by rank were carried on.")
+    noise = selected.halving.rounds[-1].agreement if selected.halving.rounds else None
+    if noise is not None and noise < NOISY:
+        notes.append(
+            f"Gains of two folds hardly agree (correlation {noise:.2f}): on this table they are mostly noise."
+        )
+    widened = compiled.facts.get("quantised", {}).get("kept_by_importance")
+    if widened:
+        notes.append(
+            f"Scores of the gate quantised hardly agree between folds: {widened:,} more candidates are kept, "
+            "by the importance of their features."
+        )
     if choice is not None and not choice.kept:
         notes.append(
             f"Nothing is kept: on {choice.rows:,} rows that the search had not seen, features of no number "

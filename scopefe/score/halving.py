@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scopefe.components import Array
+from scopefe.space.context import agreement
 
 SAME = 1e-20
 FALLBACK = 100
@@ -170,21 +171,6 @@ def folded(rows: Array, target: Array, folds: int) -> list[tuple[Array, int]]:
     fold[np.argsort(target, kind="stable")] = np.arange(len(rows)) % folds
     parts = [(rows[fold != number], rows[fold == number]) for number in range(folds)]
     return [(np.concatenate([fit, held]), len(fit)) for fit, held in parts if len(held)]
-
-
-def agreement(by_fold: Array) -> float | None:
-    """Return the mean correlation of two folds' gains; None where it has no meaning.
-
-    Parameters
-    ----------
-    by_fold
-        float64, shape (candidates, folds); candidates that failed are NaN.
-    """
-    known = by_fold[~np.isnan(by_fold).any(axis=1)]
-    folds = by_fold.shape[1]
-    if folds < 2 or len(known) < 3 or not (np.ptp(known, axis=0) > 0).all():
-        return None
-    return float(np.corrcoef(known.T)[np.triu_indices(folds, 1)].mean())
 
 
 def _distinct(ranked: Array, gains: Array) -> Array:

@@ -134,3 +134,18 @@ class GateContext(Protocol):
     def note(self, name: str, fact: Any) -> None:
         """Add a fact (JSON values) to the report."""
         ...
+
+
+def agreement(by_fold: Array) -> float | None:
+    """Return the mean correlation of two folds' gains; None where it has no meaning.
+
+    Parameters
+    ----------
+    by_fold
+        float64, shape (candidates, folds); candidates that failed are NaN.
+    """
+    known = by_fold[~np.isnan(by_fold).any(axis=1)]
+    folds = by_fold.shape[1]
+    if folds < 2 or len(known) < 3 or not (np.ptp(known, axis=0) > 0).all():
+        return None
+    return float(np.corrcoef(known.T)[np.triu_indices(folds, 1)].mean())
