@@ -32,8 +32,8 @@ TABLES: Mapping[str, tuple[str, int | None]] = {
 }
 TRAINING_ROWS: Mapping[Scale, Sequence[int]] = {
     "tiny": (400,),
-    "quick": (1_000, 16_000),
-    "full": (1_000, 16_000, 100_000, 1_000_000),
+    "quick": (700, 16_000, 60_000),
+    "full": (700, 1_000, 16_000, 60_000, 100_000, 1_000_000),
 }
 CANDIDATES: Mapping[Scale, int] = {"tiny": 1, "quick": 6, "full": 6}
 FEW_ROWS = 200_000
