@@ -44,6 +44,7 @@ scope:
 
 selection:
   data_blocks: {blocks}           # 1 scores on all rows; large tables: 8 or more, to score on few rows first
+  min_candidates: 500      # so many go on to all rows and attribution; the gate has ranked them already
   gain: cross-fitted       # measured on all rows, fold by fold
   attribution: held-out    # ranked by what they bring on rows that no tree has seen
   keep: auto               # as many as help on rows that the search has not seen, if any; or a number
