@@ -20,7 +20,7 @@ from scopefe.operators.kernels import number_pairs
 from scopefe import CAT, NUM, GateContext, Keys, Scope, Table, agreement, operator_gate
 from scopefe.components import Array, Operator
 
-RANK_CELLS, CHECKED = 1024, 256
+RANK_CELLS, CHECKED, FINE = 1024, 256, 2**16
 BUILT_IN = "scopefe.operators."
 
 
@@ -185,6 +185,11 @@ class Scoring:
         self, operator: Operator, left: int, right: int, columns: Any, shared: dict[str, Any]
     ) -> Array:
         built_in = operator.source.module.startswith(BUILT_IN)
+        if operator.takes == (NUM,) and not operator.learns:
+            if "values" not in shared:
+                shared["values"] = self._feature_cells(left)
+            sums, own = shared["values"]
+            return self._of_cells(operator.apply({}, own).astype(np.float64), sums)
         if operator.takes == (NUM, NUM) and not operator.learns:
             if "cells" not in shared:
                 shared["cells"] = self._numeric_pair(left, right)
@@ -243,19 +248,25 @@ class Scoring:
         """Return the bin of each row, and the value in the middle of each bin, in the feature's type."""
         with self._lock:
             if feature not in self._binned:
-                self._binned[feature] = self._make_bins(feature)
+                self._binned[feature] = self._make_bins(feature, self.bins)
             return self._binned[feature]
 
-    def _make_bins(self, feature: int) -> tuple[Array, Array]:
+    def _make_bins(self, feature: int, most: int) -> tuple[Array, Array]:
         values = self.table.numeric(feature)
         distinct, cells, counts = np.unique(values, return_inverse=True, return_counts=True, equal_nan=True)
-        bins, count = self.kernels.joined(distinct.astype(np.float64), counts.astype(np.float64), self.bins)
+        bins, count = self.kernels.joined(distinct.astype(np.float64), counts.astype(np.float64), most)
+        known = np.flatnonzero(bins)
+        rows = np.cumsum(counts[known])
+        ends = rows[np.searchsorted(bins[known], np.arange(1, count), side="right") - 1]
+        starts = np.append(0, ends[:-1])
         middle = np.full(count, np.nan, dtype=values.dtype)
-        for number in range(1, count):
-            inside = np.flatnonzero(bins == number)
-            half = np.cumsum(counts[inside])
-            middle[number] = distinct[inside[np.searchsorted(half, half[-1] / 2)]]
+        middle[1:] = distinct[known[np.searchsorted(rows, (starts + ends) / 2)]]
         return bins[cells], middle
+
+    def _feature_cells(self, feature: int) -> tuple[Array, Array]:
+        """Return the sums of a feature's values, and these; close ones stand for each other if very many."""
+        cells, values = self._make_bins(feature, FINE)
+        return self._sums(cells, len(values)), values
 
     def _groups(self, feature: int, keys: Keys) -> Array:
         """Return the sums of a key's groups, missing first."""

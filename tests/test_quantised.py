@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import scopefe.gates.quantised as gate_module
 from conftest import needs_data
 from scipy.stats import spearmanr
 
@@ -282,3 +283,13 @@ def test_a_report_says_that_gains_are_noise():
     notes = scopefe.execute(spec_of("selection.gain=cross-fitted"), data=frame, write=False).report.notes
     assert any("mostly noise" in note for note in notes)
     assert any("kept, by the importance of their features" in note for note in notes)
+
+
+def test_of_very_many_values_close_ones_stand_for_each_other(monkeypatch):
+    frame, rng = table(4000, 5)
+    frame["y"] = np.abs(frame["x0"]) + np.square(frame["x1"]) + 0.2 * rng.normal(size=4000)
+    spec = spec_of("operators.use=[abs, square, sigmoid, round, residual]", budget=6)
+    exact = ranked(compile(spec, data=frame))
+    monkeypatch.setattr(gate_module, "FINE", 300)
+    assert {"abs(x0)", "abs(x1)"} <= set(exact)
+    assert ranked(compile(spec, data=frame)) == exact
