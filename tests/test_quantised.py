@@ -291,5 +291,5 @@ def test_of_very_many_values_close_ones_stand_for_each_other(monkeypatch):
     spec = spec_of("operators.use=[abs, square, sigmoid, round, residual]", budget=6)
     exact = ranked(compile(spec, data=frame))
     monkeypatch.setattr(gate_module, "FINE", 300)
-    assert {"abs(x0)", "abs(x1)"} <= set(exact)
-    assert ranked(compile(spec, data=frame)) == exact
+    coarse = ranked(compile(spec, data=frame))
+    assert {"abs(x0)", "abs(x1)"} <= set(exact) & set(coarse)
