@@ -158,7 +158,7 @@ def test_a_benchmark_fragment_has_its_settings(name: str, no_tables: Path) -> No
     selection, evaluation = spec.selection, spec.evaluation
     assert (spec.data.task, selection.data_blocks, selection.keep) == BENCHMARK[name]
     assert (selection.min_candidates, evaluation.max_trees, evaluation.early_stopping) == (2000, 2000, 50)
-    assert set(evaluation.learner) == {
+    assert set(evaluation.learner.parameters) == {
         "colsample_bytree",
         "learning_rate",
         "min_child_samples",

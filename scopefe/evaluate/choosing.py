@@ -114,7 +114,8 @@ def choose(
     engine: Engine,
     *,
     most: int,
-    learner: Mapping[str, Any],
+    learner: str,
+    parameters: Mapping[str, Any],
     max_trees: int,
     early_stopping: int,
     seed: int,
@@ -138,7 +139,12 @@ def choose(
     """
     sizes = np.array([*(size for size in SIZES if size < most), most], dtype=np.int64)
     train = partial(
-        predict, engine=engine, learner=learner, max_trees=max_trees, early_stopping=early_stopping
+        predict,
+        engine=engine,
+        learner=learner,
+        parameters=parameters,
+        max_trees=max_trees,
+        early_stopping=early_stopping,
     )
     lower = np.concatenate([_decreases(trial, sizes, train) for trial in trials])
     decreases, errors = lower.mean(axis=0), lower.std(axis=0) / np.sqrt(max(len(lower) - 1, 1))
@@ -155,7 +161,7 @@ def _decreases(trial: Trial, sizes: Array, train: Callable[..., Iterator[Array]]
     @cache
     def losses(size: int) -> Array:
         matrix = trial.base.beside(trial.features.first(size))
-        scores = list(train(trial.data, matrix, metric=DEFAULT_METRIC[task], seeds=range(SEEDS)))
+        scores = list(train(trial.data, matrix, stopping=DEFAULT_METRIC[task], seeds=range(SEEDS)))
         return Objective.of(task, classes).row_losses(target, np.mean(scores, axis=0))
 
     width = len(trial.features.columns)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import scipy.special
-from sklearn.metrics import accuracy_score, roc_auc_score
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score, get_scorer, roc_auc_score
 
 from scopefe.components import Array
 from scopefe.data.dataset import Dataset, Task
 from scopefe.data.table import finite
+from scopefe.errors import RunError
+from scopefe.evaluate.learners import LEARNERS, Problem
 from scopefe.recipe.recipe import FittedFeature, Recipe
-from scopefe.score.boosting import Part, raw_scores, train
+from scopefe.score.boosting import Part
 from scopefe.score.engine import Engine
 from scopefe.score.featureboost import compute
+from scopefe.score.objective import Objective
 
 METRIC: dict[Task, tuple[str, bool]] = {
     "regression": ("rmse", False),
@@ -116,7 +120,9 @@ def evaluate(
     matrix: Matrix,
     engine: Engine,
     *,
-    learner: Mapping[str, Any],
+    learner: str,
+    parameters: Mapping[str, Any],
+    metric: str,
     seeds: Sequence[int],
     max_trees: int,
     early_stopping: int,
@@ -124,24 +130,30 @@ def evaluate(
 ) -> Iterator[float]:
     """Train on training rows, stop on selection rows, measure on test rows; once per seed.
 
+    Parameters
+    ----------
+    metric
+        ``auto``, or scikit-learn's name of a scorer.
+
     Yields
     ------
     float
-        RMSE in the target's units, ROC-AUC, or accuracy.
+        What `metric_of` names.
     """
     predicted = predict(
         data,
         matrix,
         engine,
         learner=learner,
-        metric=STOPPING[data.labels.task],
+        parameters=parameters,
+        stopping=STOPPING[data.labels.task],
         seeds=seeds,
         max_trees=max_trees,
         early_stopping=early_stopping,
         advance=advance,
     )
     for scores in predicted:
-        yield _measure(data, scores)
+        yield measure(data, scores, metric)
 
 
 def predict(
@@ -149,8 +161,9 @@ def predict(
     matrix: Matrix,
     engine: Engine,
     *,
-    learner: Mapping[str, Any],
-    metric: str,
+    learner: str,
+    parameters: Mapping[str, Any],
+    stopping: str,
     seeds: Sequence[int],
     max_trees: int,
     early_stopping: int,
@@ -160,59 +173,121 @@ def predict(
 
     Parameters
     ----------
-    metric
+    learner, parameters
+        Name of a learner, and its own parameters.
+    stopping
         LightGBM's name of what the model stops by, on the selection rows.
     """
-    rows, task = data.rows, data.labels.task
+    rows = data.rows
     target = np.empty(data.table.rows)
     target[rows.development] = data.scaled_target
-    shared = {"objective": task, "metric": metric, "num_threads": 1, "deterministic": True,
-              "force_col_wise": True, "verbosity": -1}  # fmt: skip
-    if task == "multiclass":
-        shared["num_class"] = len(data.labels.classes)
-    work = Training(
+    problem = Problem(
+        Objective.of(data.labels.task, len(data.labels.classes)),
         Part(matrix.take(rows.train), target[rows.train]),
         Part(matrix.take(rows.selection), target[rows.selection]),
-        matrix.take(rows.test),
         matrix.categorical,
-        {**shared, **learner},
+        stopping,
         max_trees,
         early_stopping,
+        seed=0,
     )
-    yield from engine.map(work, seeds, advance)
+    yield from engine.map(Training(problem, learner, parameters, matrix.take(rows.test)), seeds, advance)
 
 
 @dataclass(frozen=True, eq=False)
 class Training:
     """The work of a seed: raw scores of the test rows by a model of the others."""
 
-    fit: Part
-    held: Part
+    problem: Problem
+    learner: str
+    parameters: Mapping[str, Any]
     test: Array
-    categorical: list[int]
-    options: Mapping[str, Any]
-    max_trees: int
-    early_stopping: int
 
     def __call__(self, seed: int) -> Array:
-        """Train and predict."""
-        booster, _ = train(
-            {**self.options, "seed": seed},
-            self.fit,
-            self.held,
-            categorical=self.categorical,
-            trees=self.max_trees,
-            patience=self.early_stopping,
-        )
-        return raw_scores(booster, self.test, threads=1)
+        """Train and predict.
+
+        Raises
+        ------
+        RunError
+            If the learner does not take its parameters, or the data.
+        """
+        try:
+            return LEARNERS[self.learner](replace(self.problem, seed=seed), self.parameters)(self.test)
+        except Exception as error:
+            reason = " ".join(str(error).split())
+            raise RunError(f"evaluation.learner {self.learner}: {type(error).__name__}: {reason}") from error
 
 
-def _measure(data: Dataset, scores: Array) -> float:
-    truth = data.labels.values[data.rows.test]
-    if data.labels.task == "regression":
+def metric_of(task: Task, metric: str) -> tuple[str, bool]:
+    """Return a metric's name, and whether larger is better; all of scikit-learn's scorers are so."""
+    return METRIC[task] if metric == "auto" else (metric, True)
+
+
+def measure(data: Dataset, scores: Array, metric: str) -> float:
+    """Return a metric of raw scores of the test rows.
+
+    Raises
+    ------
+    RunError
+        If the metric does not suit the task.
+    """
+    truth, task = data.labels.values[data.rows.test], data.labels.task
+    if task == "regression":
         train_target = data.labels.values[data.rows.train]
-        predicted = scores * train_target.std() + train_target.mean()
-        return float(np.sqrt(np.mean(np.square(truth - predicted))))
-    if data.labels.task == "binary":
-        return float(roc_auc_score(truth, scipy.special.expit(scores)))
-    return float(accuracy_score(truth, scores.argmax(axis=1)))
+        scores = scores * train_target.std() + train_target.mean()
+    if metric == "auto":
+        if task == "regression":
+            return float(np.sqrt(np.mean(np.square(truth - scores))))
+        if task == "binary":
+            return float(roc_auc_score(truth, scipy.special.expit(scores)))
+        return float(accuracy_score(truth, scores.argmax(axis=1)))
+    rows = np.arange(len(truth))[:, None]
+    model = Predictor(scores) if task == "regression" else ClassPredictor(scores)
+    try:
+        return float(get_scorer(metric)(model.fit(), rows, truth))
+    except (TypeError, ValueError, AttributeError) as error:
+        reason = " ".join(str(error).split())
+        raise RunError(f"evaluation.metric {metric!r} does not suit a {task} task: {reason}") from None
+
+
+class Predictor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """What a scorer is given instead of a model: its predictions, by position."""
+
+    def __init__(self, scores: Array) -> None:
+        self.scores = scores
+
+    def fit(self) -> Self:
+        """Be fitted."""
+        self.is_fitted_ = True
+        return self
+
+    def predict(self, rows: Array) -> Array:
+        """Return predictions of rows, given as positions of shape (n, 1)."""
+        result: Array = self.scores[rows[:, 0]]
+        return result
+
+
+class ClassPredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """What a scorer is given instead of a classifier: its raw scores, by position."""
+
+    def __init__(self, scores: Array) -> None:
+        self.scores = scores
+
+    def fit(self) -> Self:
+        """Tell the classes."""
+        self.classes_ = np.arange(2 if self.scores.ndim == 1 else self.scores.shape[1]).astype(np.float64)
+        return self
+
+    def predict_proba(self, rows: Array) -> Array:
+        """Return the probability of each class."""
+        scores = self.scores[rows[:, 0]]
+        if scores.ndim == 1:
+            share = scipy.special.expit(scores)
+            return np.stack([1 - share, share], axis=1)
+        shares: Array = scipy.special.softmax(scores, axis=1)
+        return shares
+
+    def predict(self, rows: Array) -> Array:
+        """Return the likeliest class."""
+        result: Array = self.classes_[self.predict_proba(rows).argmax(axis=1)]
+        return result

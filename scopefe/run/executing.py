@@ -23,13 +23,14 @@ from scopefe.components import Array
 from scopefe.data.dataset import Dataset
 from scopefe.evaluate.choosing import Choice
 from scopefe.evaluate.downstream import (
-    METRIC,
     Matrix,
     evaluate,
     fitted_features,
+    metric_of,
     originals,
     transductive_features,
 )
+from scopefe.evaluate.learners import require
 from scopefe.recipe.recipe import Recipe
 from scopefe.report import build
 from scopefe.report.html import render
@@ -122,6 +123,7 @@ def execute(
         If the spec, its data or a component is at fault; no run folder is left then.
     """
     started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
+    require(spec.evaluation.learner.learner)
     watch = Watch(spec.execution.budget, clock)
     compiled = compile(spec, data=data, pool=pool, store=store, listener=listener)
     bench, dataset = compiled.bench, compiled.data
@@ -239,7 +241,7 @@ def _evaluate(
         if recipe.features:
             features = [code_key(universe.operators), universe.key, kept.tolist()]
             after = _measure(bench, data, extended, features, advance)
-    return build.evaluation_facts(METRIC[data.labels.task], spec, before, after)
+    return build.evaluation_facts(metric_of(data.labels.task, settings.metric), spec, before, after)
 
 
 def _measure(
@@ -257,7 +259,9 @@ def _measure(
             data,
             matrix(),
             bench.engine,
-            learner=settings.learner,
+            learner=settings.learner.learner,
+            parameters=settings.learner.parameters,
+            metric=settings.metric,
             seeds=seeds.tolist(),
             max_trees=settings.max_trees,
             early_stopping=settings.early_stopping,

@@ -147,9 +147,16 @@ def _trial(compiled: Compiled, selected: Selected) -> Trial:
 
 def _learner(spec: Spec) -> dict[str, Any]:
     """Return the evaluation's learner, at the learning rate of the baseline: many models are trained."""
-    settings = spec.evaluation.model_dump(include={"learner", "max_trees", "early_stopping"})
-    settings["learner"] |= {"learning_rate": spec.baseline.learning_rate}
-    return settings
+    evaluation = spec.evaluation
+    parameters = evaluation.learner.parameters
+    if "learning_rate" in parameters:
+        parameters["learning_rate"] = spec.baseline.learning_rate
+    return {
+        "learner": evaluation.learner.learner,
+        "parameters": parameters,
+        "max_trees": evaluation.max_trees,
+        "early_stopping": evaluation.early_stopping,
+    }
 
 
 def _choice_content(compiled: Compiled, candidates: Array, most: int) -> list[Any]:

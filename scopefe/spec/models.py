@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -20,7 +21,7 @@ from pydantic import (
 )
 
 from scopefe import registry
-from scopefe.errors import Mark
+from scopefe.errors import Mark, suggestion
 from scopefe.sizes import read_size
 
 KeyPath = tuple[str | int, ...]
@@ -379,6 +380,36 @@ class Selection(Section):
         return self
 
 
+class LearnerUse(BaseModel):
+    """A downstream learner with its parameters."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    learner: Literal["lightgbm", "xgboost", "catboost", "random-forest", "linear"] = "lightgbm"
+
+    @model_validator(mode="after")
+    def _plain(self) -> LearnerUse:
+        for name, value in self.parameters.items():
+            if not isinstance(value, bool | int | float | str):
+                raise ValueError(f"parameter {name} must be a number, a text, true or false")
+        return self
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Parameter values as written."""
+        return dict(self.model_extra or {})
+
+
+def _scorer(name: str) -> str:
+    if name != "auto":
+        from sklearn.metrics import get_scorer_names
+
+        names = get_scorer_names()
+        if name not in names:
+            raise ValueError(f"scikit-learn has no scorer {name!r}{suggestion(name, names)}")
+    return name
+
+
 class Evaluation(Section):
     """What the features bring: a downstream LightGBM before and after."""
 
@@ -388,9 +419,12 @@ class Evaluation(Section):
         "`benchmark` is the OpenFE benchmark's transductive protocol.",
     )
     seeds: Annotated[int, Field(ge=0)] = Field(10, description="Repetitions; 0 leaves the evaluation out.")
-    learner: dict[str, float | int | str | bool] = Field(
-        default={"learning_rate": 0.05, "colsample_bytree": 0.8, "subsample": 0.8, "subsample_freq": 1},
-        description="LightGBM parameters; those given replace these as a whole.",
+    learner: Annotated[LearnerUse, _named("learner")] = Field(
+        default=LearnerUse(learning_rate=0.05, colsample_bytree=0.8, subsample=0.8, subsample_freq=1),
+        description="A learner by name, with parameters of its own; those given replace these as a whole.",
+    )
+    metric: Annotated[str, AfterValidator(_scorer)] = Field(
+        "auto", description="RMSE, ROC-AUC or accuracy by the task, or scikit-learn's name of a scorer."
     )
     max_trees: Count = 2000
     early_stopping: Count = 50

@@ -1,0 +1,245 @@
+"""Downstream learners: each trains a model of numbers and categories, and gives raw scores."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from scopefe.components import Array
+from scopefe.errors import RunError
+from scopefe.score.boosting import Part, raw_scores, train
+from scopefe.score.objective import Objective
+
+Predict = Callable[[Array], Array]
+PACKAGES = {"xgboost": "xgboost", "catboost": "catboost"}
+TINY = 1e-15
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What a learner is given.
+
+    Parameters
+    ----------
+    objective
+        Task and classes.
+    fit, held
+        Training rows, and rows to stop by; learners that do not stop early learn from both.
+    categorical
+        Positions of the columns that hold category codes; missing is NaN.
+    stopping
+        Metric to stop by, as LightGBM calls it.
+    max_trees, early_stopping
+        Number of trees at most, and without improvement.
+    seed
+        Seed of the model.
+    """
+
+    objective: Objective
+    fit: Part
+    held: Part
+    categorical: list[int]
+    stopping: str
+    max_trees: int
+    early_stopping: int
+    seed: int
+
+    def both(self) -> tuple[Array, Array]:
+        """Return values and targets of all rows."""
+        values = np.concatenate([self.fit.values, self.held.values])
+        return values, np.concatenate([self.fit.target, self.held.target])
+
+
+def lightgbm(problem: Problem, parameters: Mapping[str, Any]) -> Predict:
+    """Train a LightGBM."""
+    options = {
+        **problem.objective.lightgbm(),
+        "metric": problem.stopping,
+        "num_threads": 1,
+        "deterministic": True,
+        "force_col_wise": True,
+        "verbosity": -1,
+        **parameters,
+        "seed": problem.seed,
+    }
+    booster, _ = train(
+        options,
+        problem.fit,
+        problem.held,
+        categorical=problem.categorical,
+        trees=problem.max_trees,
+        patience=problem.early_stopping,
+    )
+    return lambda values: raw_scores(booster, values, threads=1)
+
+
+def xgboost(problem: Problem, parameters: Mapping[str, Any]) -> Predict:
+    """Train an XGBoost on histograms, with categories as such."""
+    package: Any = importlib.import_module("xgboost")
+    objectives = {
+        "regression": "reg:squarederror",
+        "binary": "binary:logistic",
+        "multiclass": "multi:softprob",
+    }
+    metrics = {
+        "binary_logloss": "logloss",
+        "multi_logloss": "mlogloss",
+        "binary_error": "error",
+        "multi_error": "merror",
+    }
+    types = ["c" if i in problem.categorical else "q" for i in range(problem.fit.values.shape[1])]
+
+    def matrix(values: Array, target: Array | None = None) -> Any:
+        return package.DMatrix(values, target, feature_types=types, enable_categorical=True, nthread=1)
+
+    options = {
+        "objective": objectives[problem.objective.task],
+        "eval_metric": metrics.get(problem.stopping, problem.stopping),
+        "tree_method": "hist",
+        "nthread": 1,
+        "verbosity": 0,
+        **parameters,
+        "seed": problem.seed,
+    }
+    if problem.objective.task == "multiclass":
+        options["num_class"] = problem.objective.classes
+    booster = package.train(
+        options,
+        matrix(problem.fit.values, problem.fit.target),
+        num_boost_round=problem.max_trees,
+        evals=[(matrix(problem.held.values, problem.held.target), "held")],
+        early_stopping_rounds=problem.early_stopping,
+        verbose_eval=False,
+    )
+    rounds = (0, booster.best_iteration + 1)
+
+    def predict(values: Array) -> Array:
+        scores: Array = booster.predict(matrix(values), output_margin=True, iteration_range=rounds)
+        return scores.astype(np.float64)
+
+    return predict
+
+
+def catboost(problem: Problem, parameters: Mapping[str, Any]) -> Predict:
+    """Train a CatBoost, with categories as such."""
+    package: Any = importlib.import_module("catboost")
+    losses = {"regression": "RMSE", "binary": "Logloss", "multiclass": "MultiClass"}
+    loss = losses[problem.objective.task]
+
+    def pool(values: Array, target: Array | None = None) -> Any:
+        frame = pd.DataFrame(values)
+        for i in problem.categorical:
+            frame[i] = frame[i].fillna(-1).astype(np.int64)
+        return package.Pool(frame, target, cat_features=problem.categorical)
+
+    model = package.CatBoost(
+        {
+            "loss_function": loss,
+            "eval_metric": "Accuracy" if problem.stopping.endswith("error") else loss,
+            "iterations": problem.max_trees,
+            "od_type": "Iter",
+            "od_wait": problem.early_stopping,
+            "thread_count": 1,
+            "allow_writing_files": False,
+            "verbose": False,
+            **parameters,
+            "random_seed": problem.seed,
+        }
+    )
+    model.fit(
+        pool(problem.fit.values, problem.fit.target),
+        eval_set=pool(problem.held.values, problem.held.target),
+        use_best_model=True,
+    )
+
+    def predict(values: Array) -> Array:
+        scores: Array = model.predict(pool(values), prediction_type="RawFormulaVal", thread_count=1)
+        return scores
+
+    return predict
+
+
+def random_forest(problem: Problem, parameters: Mapping[str, Any]) -> Predict:
+    """Train a random forest of scikit-learn; codes of categories are numbers to it."""
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+    options = {"n_estimators": 300, "n_jobs": 1, **parameters, "random_state": problem.seed}
+    if problem.objective.task == "regression":
+        forest: Predict = RandomForestRegressor(**options).fit(*problem.both()).predict
+        return forest
+    return _log_odds(RandomForestClassifier(**options).fit(*problem.both()), problem.objective)
+
+
+def linear(problem: Problem, parameters: Mapping[str, Any]) -> Predict:
+    """Train a ridge or logistic regression on standardised numbers and indicators of categories.
+
+    Missing numbers take the median, with an indicator; rare and unknown categories are one.
+    """
+    from sklearn.compose import ColumnTransformer
+    from sklearn.impute import SimpleImputer
+    from sklearn.linear_model import LogisticRegression, Ridge
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    numeric = [i for i in range(problem.fit.values.shape[1]) if i not in problem.categorical]
+    imputed = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
+    indicators = OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=10)
+    columns = ColumnTransformer(
+        [
+            ("numbers", make_pipeline(imputed, StandardScaler()), numeric),
+            ("categories", indicators, problem.categorical),
+        ]
+    )
+    if problem.objective.task == "regression":
+        ridge = make_pipeline(columns, Ridge(**parameters, random_state=problem.seed))
+        fitted: Predict = ridge.fit(*problem.both()).predict
+        return fitted
+    options = {"max_iter": 1000, **parameters, "random_state": problem.seed}
+    model = make_pipeline(columns, LogisticRegression(**options)).fit(*problem.both())
+    return _log_odds(model, problem.objective)
+
+
+def _log_odds(model: Any, objective: Objective) -> Predict:
+    """Return what gives the logarithms of odds, or of shares, of a classifier; unseen classes have none."""
+
+    def predict(values: Array) -> Array:
+        shares = np.full((len(values), objective.classes), TINY)
+        shares[:, model.classes_.astype(np.int64)] = np.clip(model.predict_proba(values), TINY, 1)
+        scores: Array = np.log(shares)
+        return scores if objective.task == "multiclass" else scores[:, 1] - scores[:, 0]
+
+    return predict
+
+
+LEARNERS: Mapping[str, Callable[[Problem, Mapping[str, Any]], Predict]] = {
+    "lightgbm": lightgbm,
+    "xgboost": xgboost,
+    "catboost": catboost,
+    "random-forest": random_forest,
+    "linear": linear,
+}
+
+
+def require(name: str) -> None:
+    """Load a learner's package.
+
+    Raises
+    ------
+    RunError
+        If it is not installed.
+    """
+    package = PACKAGES.get(name)
+    if package is None:
+        return
+    try:
+        importlib.import_module(package)
+    except ImportError as error:
+        raise RunError(
+            f"evaluation.learner {name} needs a package that cannot be imported ({error}): "
+            f"pip install 'scopefe[{name}]'"
+        ) from None
