@@ -289,3 +289,10 @@ def test_seconds_of_what_a_run_computes_itself_are_counted_once():
     report = scopefe.execute(recommended(), data=signal(), write=False).report
     assert report.volatile.run_stored_seconds == 0
     assert report.volatile.run_seconds < report.volatile.seconds
+
+
+def test_where_nothing_ranked_is_worth_a_trial_the_report_says_so():
+    report = scopefe.execute(recommended(), data=noise(rows=40), write=False).report
+    assert report.selection.selected == []
+    assert report.selection.choice is None
+    assert any("no ranked candidate has importance" in note for note in report.notes)

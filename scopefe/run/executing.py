@@ -317,6 +317,8 @@ def _notes(
             f"Nothing is kept: on {choice.rows:,} rows that the search had not seen, features of no number "
             f"lowered the loss surely enough (p = {choice.p:.2g})."
         )
+    if compiled.decides and choice is None and stop is None and len(selected.halving.survivors):
+        notes.append("Nothing is kept: no ranked candidate has importance, and values of its own.")
     if stop is not None:
         notes.append(f"Ended before {stop.before}: execution.budget.{stop.budget} is spent.")
         if stop.budget != "max_candidates":
