@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         execute,
         run_study,
     )
+    from scopefe.sklearn import ScopeFE
     from scopefe.space.context import GateContext, Sample, Splits, agreement
     from scopefe.space.pairs import PairSet
     from scopefe.space.scope import Scope
@@ -60,6 +61,7 @@ _LAZY = {
     "Run": "scopefe.run.api",
     "Sample": "scopefe.space.context",
     "Scope": "scopefe.space.scope",
+    "ScopeFE": "scopefe.sklearn",
     "Spec": "scopefe.spec.models",
     "SpecPath": "scopefe.components",
     "Splits": "scopefe.space.context",
@@ -98,6 +100,7 @@ __all__ = [
     "RunError",
     "Sample",
     "Scope",
+    "ScopeFE",
     "ScopefeError",
     "Spec",
     "SpecError",

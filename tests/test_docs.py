@@ -36,7 +36,7 @@ SPECS, RUNS = (ROOT / "docs" / name for name in ("specs.md", "runs.md"))
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 STEPS = (
-    "data|pairs|operators|kernels|pool|estimate|baseline|halving|attribution|openfe|recipe|evaluation|audit|"
+    "data|pairs|operators|kernels|pool|estimate|baseline|halving|attribution|choice|openfe|recipe|evaluation|audit|"
     "controls|study"
 )
 PROGRESS = re.compile(rf"^\S+: ({STEPS})\b.*")
