@@ -37,7 +37,7 @@ SPECS, RUNS = (ROOT / "docs" / name for name in ("specs.md", "runs.md"))
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 STEPS = (
     "data|pairs|operators|kernels|pool|estimate|baseline|halving|attribution|openfe|recipe|evaluation|audit|"
-    "controls|study"
+    "choice|controls|fresh|study"
 )
 PROGRESS = re.compile(rf"^\S+: ({STEPS})\b.*")
 ANYTHING = "…"
