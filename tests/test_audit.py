@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import re
 
 import numpy as np
 import pandas as pd
@@ -15,10 +17,17 @@ from test_controls import MIXED, slot_of
 
 import scopefe
 from scopefe.audit.controls import CONTROLS, control, matched
+from scopefe.audit.model import AuditFacts
 from scopefe.audit.ranking import Ranking
 from scopefe.cli.main import cli
+from scopefe.data.dataset import load_dataset
 from scopefe.run.auditing import Scored, audit_pool
+from scopefe.run.engines import engine_of
 from scopefe.run.store import Store
+from scopefe.score.baseline import out_of_fold
+from scopefe.score.featureboost import Block, LightGBM, score
+from scopefe.score.halving import folded, round_rows
+from scopefe.score.objective import Objective
 from scopefe.space.scope import Scope
 
 CALIFORNIA = "{gate: list, use: ['+', min, '-', GroupByThenRank, '/', '*', max]}"
@@ -232,12 +241,134 @@ def test_the_command_prints_json_and_writes_a_file(tmp_path):
     spec = tmp_path / "s.yaml"
     spec.write_text("name: small\ndata: {source: t.csv, target: y}\nbaseline: {max_trees: 20}\n"
                     "scope: {operators: {gate: list, use: ['*', freq]}}\n")  # fmt: skip
-    run = CliRunner().invoke(cli, ["audit", str(spec), "--controls", "20", "--json", "-o", str(written)])
+    asked = ["audit", str(spec), "--controls", "20", "--fresh", "--json", "-o", str(written)]
+    run = CliRunner().invoke(cli, asked)
     assert run.exit_code == 0, run.stderr
     (facts,) = json.loads(run.stdout)
-    assert facts["enrichment"]["pool"] == 10
+    assert facts["enrichment"]["pool"] == facts["fresh"]["enrichment"]["pool"] == 10
     assert json.loads(written.read_text()) == [facts]
     assert "of the best 10" in run.stderr
+    assert "on the rows of the search, as in the paper:\n    enrichment" in run.stderr
+    assert re.search(r"on fresh rows, 60 test rows in 5 folds.*:\n    enrichment", run.stderr)
+
+
+# --- fresh rows
+
+
+FRESH = "data.split={train: 0.4, selection: 0.1, test: 0.5}"
+QUANTISED = "scope.operators={gate: quantised, budget: 0.05}"
+
+
+def scored_on(data, *overrides):
+    return Scored(spec_of(FRESH, *overrides), data, Store(), lambda _: None)
+
+
+def of_test_rows(spec, data, ids):
+    """Compute fresh gains step by step, float64, shape (ids, folds); candidates are scored by LightGBM."""
+    whole = load_dataset(spec.data, data)
+    rows = whole.fresh(spec.seed).rows
+    assert sorted(rows.development) == sorted(whole.rows.test)
+    assert len(rows.selection) / len(rows.development) == pytest.approx(0.2, abs=0.01)
+    table, y = whole.table.take(rows.development), whole.labels.values
+    target = (y[rows.development] - y[rows.train].mean()) / y[rows.train].std()
+    objective, engine = Objective.of("regression", 0), engine_of(spec.execution)
+    settings = spec.baseline.model_dump(exclude={"boosting"})
+    scores = out_of_fold(table, target, objective, engine, seed=spec.seed, **settings).scores
+    shuffled, _ = round_rows(len(rows.train), len(rows.selection), 1, random.Random(spec.seed))[-1]
+    universe = scopefe.compile(spec, data=data).universe
+    gains = []
+    for part, fitted in folded(shuffled, target[shuffled], 5):
+        block = Block(table.take(part), fitted, target[part], scores[part], objective)
+        gains.append(list(score(universe, ids, block, LightGBM(), engine, stage="")))
+    return np.array(gains).T
+
+
+def test_gains_on_fresh_rows_are_cross_fitted_on_the_test_rows_alone():
+    data, scored = frame(), scored_on(frame())
+    some = np.arange(0, len(scored.ids), 7)
+    expected = of_test_rows(scored.spec, data, scored.ids[some])
+    np.testing.assert_allclose(scored.fresh_gains[some], expected, rtol=1e-6, atol=1e-9)
+    np.testing.assert_array_equal(scored.fresh.gains, scored.fresh_gains.mean(axis=1))
+    assert scored.fresh.ids is scored.ranking.ids
+
+
+def test_fresh_rows_and_the_rows_of_the_search_say_nothing_of_each_other():
+    data = frame()
+    roles = load_dataset(spec_of(FRESH).data, data).rows
+    scored = scored_on(data, QUANTISED)
+    for changed, kept, other in (("development", "fresh", "ranking"), ("test", "ranking", "fresh")):
+        rows, y = getattr(roles, changed), data["y"].to_numpy().copy()
+        y[rows] = np.random.default_rng(1).permutation(y[rows])
+        again = scored_on(data.assign(y=y), QUANTISED)
+        np.testing.assert_array_equal(getattr(again, kept).gains, getattr(scored, kept).gains)
+        assert (getattr(again, other).gains != getattr(scored, other).gains).any()
+    pools = [s.compile(s.spec).scope.ids() for s in (scored, again)]
+    np.testing.assert_array_equal(*pools)
+
+
+def numbers(seed, signal):
+    rng = np.random.default_rng(seed)
+    data = pd.DataFrame({f"x{i}": rng.normal(size=2000) for i in range(6)})
+    return data.assign(y=signal * np.sign(data["x0"] * data["x1"]) + 0.5 * rng.normal(size=2000))
+
+
+def enriched_on_fresh_rows(seed, signal, budget):
+    spec = spec_of(
+        FRESH,
+        QUANTISED,
+        f"scope.operators.budget={budget}",
+        "operators.use=['+', '-', '*', '/', min, max, abs]",
+    )
+    found = audit_pool(spec, data=numbers(seed, signal), seeds=5, fresh=True)
+    assert found.fresh.rows == 1000
+    assert found.fresh.folds == 5
+    return found.fresh
+
+
+def test_a_gate_that_finds_the_signal_is_enriched_on_fresh_rows():
+    found = enriched_on_fresh_rows(0, signal=1, budget=0.05)
+    assert found.enrichment.enrichment > 10
+    assert found.agreement > 0.7
+    assert found.recall[0].found >= 4
+
+
+def test_of_noise_no_gate_is_enriched_on_fresh_rows():
+    found = [enriched_on_fresh_rows(seed, signal=0, budget=0.25) for seed in range(4)]
+    assert 0.6 < np.mean([f.enrichment.enrichment for f in found]) < 1.5
+    assert np.mean([f.agreement for f in found]) < 0.2
+
+
+def test_fresh_rows_are_optional():
+    found = audit_pool(spec_of(), data=frame(), seeds=5)
+    assert found.fresh is None
+    document = found.model_dump(mode="json")
+    del document["fresh"]
+    assert AuditFacts.model_validate(document) == found
+    without = audit_pool(
+        spec_of("data.split={train: 0.8, selection: 0.2, test: 0}"), data=frame(), fresh=True
+    )
+    assert without.fresh is None
+
+
+@pytest.mark.parametrize(
+    ("y", "rows", "message"),
+    [
+        (np.arange(40.0), 44, "4 test rows are too few for 5 folds of a fresh audit"),
+        (np.arange(40.0), 60, "the target is constant on the test rows"),
+        (np.tile(["no", "yes"], 20), 60, "fewer than two classes have 5 test rows"),
+    ],
+)
+def test_test_rows_that_cannot_be_divided_are_one_line(y, rows, message):
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({"a": rng.normal(size=rows), "b": rng.normal(size=rows)})
+    data["y"] = np.r_[y, np.repeat(y[:1], rows - 40)]
+    data["role"] = np.r_[np.repeat(["train", "val"], [30, 10]), np.repeat("test", rows - 40)]
+    spec = scopefe.load_spec(
+        {"name": "small", "data": {"target": "y", "split": {"by": "column", "column": "role"}}}
+    )
+    with pytest.raises(scopefe.DataError, match=message) as error:
+        audit_pool(spec, data=data, fresh=True)
+    assert len(str(error.value).splitlines()) == 1
 
 
 @needs_data("california_housing")

@@ -36,8 +36,8 @@ SPECS, RUNS = (ROOT / "docs" / name for name in ("specs.md", "runs.md"))
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 STEPS = (
-    "data|pairs|operators|kernels|pool|estimate|baseline|halving|attribution|choice|openfe|recipe|evaluation|audit|"
-    "controls|study"
+    "data|pairs|operators|kernels|pool|estimate|baseline|halving|attribution|openfe|recipe|evaluation|audit|"
+    "choice|controls|fresh|study"
 )
 PROGRESS = re.compile(rf"^\S+: ({STEPS})\b.*")
 ANYTHING = "…"

@@ -195,6 +195,74 @@ def test_tables_in_latex_escape_what_latex_would_read():
     assert r"x\_1 \& \{y\}" in text
 
 
+# --- audits of several variants
+
+
+AUDITS = """\
+name: gates
+datasets: {first: data.yaml}
+variants:
+  quantised: {spec: openfe, set: ["scope.operators={gate: quantised, budget: 0.1}"]}
+  fast: {spec: openfe, set: ["scope.pairs={gate: fast, budget: 1}"]}
+set: [baseline.max_trees=20]
+evaluations: []
+reference: quantised
+subject: quantised
+audit: {controls: 20, fresh: true, variants: [fast]}
+"""
+
+
+def test_variants_are_audited_like_the_subject(folder, monkeypatch):
+    monkeypatch.setattr(studying, "execute", lambda *_, **__: pytest.fail("there is nothing to run"))
+    (folder / "gates.yaml").write_text(AUDITS)
+    run = CliRunner().invoke(cli, ["study", str(folder / "gates.yaml"), "-o", str(folder / "out"), "--json"])
+    assert run.exit_code == 0, run.stderr
+    assert "gates: 0 runs and 2 audits on 1 datasets" in run.stderr
+    facts = StudyFacts.model_validate_json(run.stdout)
+    assert not facts.legs
+    assert (facts.datasets[0].train, facts.datasets[0].test) == (100, 50)
+    audits = {"quantised": facts.audits["first"], **facts.variant_audits["first"]}
+    assert {v: a.name for v, a in audits.items()} == {"quantised": "first quantised", "fast": "first fast"}
+    rows = rows_of(folder / "out", "gates")
+    assert [(r["dataset"], r["gates"]) for r in rows] == [
+        (place, v) for place in ("first", "mean") for v in audits
+    ]
+    for row, audit in zip(rows[:2], audits.values(), strict=True):
+        assert float(row["enrichment, rows of the search"]) == audit.enrichment.enrichment
+        assert float(row["enrichment, fresh rows"]) == audit.fresh.enrichment.enrichment
+        assert float(row["best 10, fresh rows"]) == audit.fresh.recall[0].recall
+    (fresh,) = rows_of(folder / "out", "enrichment-fresh")
+    assert int(fresh["H"]) == audits["quantised"].fresh.enrichment.hits
+    document = json.loads(run.stdout)
+    del document["variant_audits"]
+    assert StudyFacts.model_validate(document).audits == facts.audits
+
+
+def test_means_of_gates_are_over_the_datasets_that_have_a_value(folder):
+    (folder / "gates.yaml").write_text(AUDITS)
+    facts = run_study(load_study(folder / "gates.yaml", overrides=["audit.fresh=false"]), folder / "out")
+    other = facts.model_copy(
+        update={
+            "audits": {**facts.audits, "second": facts.audits["first"]},
+            "variant_audits": {**facts.variant_audits, "second": facts.variant_audits["first"]},
+        }
+    )
+    (table,) = [t for t in tables(other) if t.name == "gates"]
+    assert [row[:2] for row in table.rows[-2:]] == [["mean", "quantised"], ["mean", "fast"]]
+    assert [row[2:] for row in table.rows[-2:]] == [row[2:] for row in table.rows[:2]]
+    assert table.rows[-1][4:] == [None, None, None, None]
+
+
+def test_without_evaluations_a_study_has_audits_only(folder):
+    for text in (AUDITS.replace("audit:", "# "), AUDITS + "splits: {count: 2}\n"):
+        (folder / "gates.yaml").write_text(text)
+        with pytest.raises(scopefe.SpecError, match="without evaluations there are audits only"):
+            load_study(folder / "gates.yaml")
+    (folder / "gates.yaml").write_text(AUDITS.replace("[fast]", "[fats]"))
+    with pytest.raises(scopefe.SpecError, match=r"audit\.variants names 'fats'.*did you mean 'fast'"):
+        load_study(folder / "gates.yaml")
+
+
 # --- what is wrong with a study
 
 
@@ -234,7 +302,7 @@ def test_all_specs_are_loaded_before_any_is_run(folder, monkeypatch):
         run_study(study, folder / "out")
 
 
-@pytest.mark.parametrize("name", ["paper", "paper-operators", "smoke", "template"])
+@pytest.mark.parametrize("name", ["paper", "paper-operators", "gates", "smoke", "template"])
 def test_shipped_studies_are_sound(name, tmp_path, monkeypatch):
     monkeypatch.setenv("SCOPEFE_DATA", str(tmp_path))
     if name == "template":

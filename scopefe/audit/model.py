@@ -108,6 +108,18 @@ class MatchedFacts(Facts):
     other_range: tuple[float, float]
 
 
+class FreshFacts(Facts):
+    """The pool against gains on rows that neither gates nor selection saw."""
+
+    rows: int = Field(description="Test rows.")
+    folds: int = Field(description="A candidate's gain is the mean over so many folds of them.")
+    agreement: float | None = Field(
+        description="Mean correlation of two folds' gains, near 0 where they are noise; None if undefined."
+    )
+    enrichment: EnrichmentFacts
+    recall: list[RecallFacts]
+
+
 class AuditFacts(Facts):
     """An exhaustive audit of a spec's pool."""
 
@@ -120,7 +132,7 @@ class AuditFacts(Facts):
     train_rows: int
     selection_rows: int
     failed: int = Field(description="Candidates without a gain; they rank last.")
-    enrichment: EnrichmentFacts
+    enrichment: EnrichmentFacts = Field(description="On the rows of the search, as is all but `fresh`.")
     inside: GainFacts
     outside: GainFacts
     operators: list[PartFacts]
@@ -131,4 +143,7 @@ class AuditFacts(Facts):
     selected: list[LostFacts]
     controls: list[ControlFacts]
     matched: list[MatchedFacts]
+    fresh: FreshFacts | None = Field(
+        None, description="On fresh rows; None where that was not asked, or there are no test rows."
+    )
     seconds: dict[str, float] = Field(description="What each step took, this time.")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from scopefe.audit.model import AuditFacts
+from scopefe.audit.model import AuditFacts, EnrichmentFacts, RecallFacts
 from scopefe.audit.statistics import adjusted
 from scopefe.cli.options import Given, OutputFile, as_json, cache_override, given_specs, no_cache, verbosity
 from scopefe.cli.output import Settings, pass_settings, print_json, whole_file
@@ -26,20 +27,19 @@ def told(facts: AuditFacts, q: float, controls: list[float]) -> str:
     controls
         Those of its controls.
     """
-    found = facts.enrichment
+    found, fresh = facts.enrichment, facts.fresh
     lines = [
         f"{facts.name}: {found.pool:,} of {found.universe:,} unique candidates of {facts.dataset}, scored on "
         f"{facts.train_rows + facts.selection_rows:,} rows"
     ]
     if found.enrichment is None:
         return f"{lines[0]}\n  the pool is empty"
-    lines.append(
-        f"  enrichment {found.enrichment:.3f}: {found.hits:,} of the best {found.pool:,} are in the pool, "
-        f"{100 * (found.coverage or 0):.1f} % where {100 * (found.expected_coverage or 0):.1f} % is chance "
-        f"(p {p_value(found.p)}, q {p_value(q)})"
-    )
-    shares = ", ".join(f"{100 * r.recall:.0f} % of the best {r.best}" for r in facts.recall)
-    lines.append(f"  recall: {shares}")
+    p = f"p {p_value(found.p)}, q {p_value(q)}"
+    lines += held("the rows of the search, as in the paper", found, facts.recall, p)
+    if fresh is not None:
+        noise = "" if fresh.agreement is None else f", whose gains correlate by {fresh.agreement:.2f}"
+        rows = f"fresh rows, {fresh.rows:,} test rows in {fresh.folds} folds{noise}"
+        lines += held(rows, fresh.enrichment, fresh.recall, f"p {p_value(fresh.enrichment.p)}")
     lines += [
         f"  {c.control}: ΔE {c.median_difference:+.3f} (p {p_value(c.p)}, q {p_value(q)})"
         for c, q in zip(facts.controls, controls, strict=True)
@@ -56,26 +56,51 @@ def told(facts: AuditFacts, q: float, controls: list[float]) -> str:
     return "\n".join(lines)
 
 
+def held(rows: str, found: EnrichmentFacts, recall: Sequence[RecallFacts], p: str) -> list[str]:
+    """Return the lines on a pool that is held against gains on some rows."""
+    shares = ", ".join(f"{100 * r.recall:.0f} % of the best {r.best}" for r in recall)
+    return [
+        f"  on {rows}:",
+        f"    enrichment {found.enrichment:.3f}: {found.hits:,} of the best {found.pool:,} are in the pool, "
+        f"{100 * (found.coverage or 0):.1f} % where {100 * (found.expected_coverage or 0):.1f} % is chance "
+        f"({p})",
+        f"    recall: {shares}",
+    ]
+
+
 @click.command("audit")
 @given_specs
 @click.option("--controls", type=click.IntRange(min=1), default=1000, help="Random pools of each control.")
+@click.option(
+    "--fresh",
+    is_flag=True,
+    help="Score every candidate on the test rows too, five times: no gate and no selection saw these.",
+)
 @click.option("-o", "--output", type=OutputFile(".json"), help="File to write the audits to.")
 @no_cache
 @as_json
 @verbosity
 @pass_settings
 def command(
-    settings: Settings, given: Given, controls: int, output: Path | None, no_cache: bool, json: bool
+    settings: Settings,
+    given: Given,
+    controls: int,
+    fresh: bool,
+    output: Path | None,
+    no_cache: bool,
+    json: bool,
 ) -> None:
     """Score every candidate of a spec's universe, and hold its pool against them.
 
     Says how much better than chance the pool is, how it fares against random pools of its size, and which of
-    the features that the full search selects it lacks. Of several specs, q-values are adjusted jointly.
+    the features that the full search selects it lacks. Gains are those on the rows of the search, as in the
+    paper; with --fresh, also those on rows that the search has not seen. Of several specs, q-values are
+    adjusted jointly.
     """
     store = Store()
     with showing_progress(settings) as listener:
         found = [
-            audit_pool(spec, seeds=controls, store=store, listener=listener)
+            audit_pool(spec, seeds=controls, fresh=fresh, store=store, listener=listener)
             for spec in given.load(*cache_override(no_cache))
         ]
     q = adjusted([facts.enrichment.p for facts in found], "fdr_bh").tolist()

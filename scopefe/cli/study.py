@@ -54,7 +54,10 @@ def command(
     with showing_progress(settings) as listener:
         facts = run_study(loaded, folder, listener=listener)
     page = publish(facts, folder)
-    settings.say(f"{loaded.name}: {len(facts.legs)} runs on {len(facts.datasets)} datasets")
+    audits = len(facts.audits) + sum(map(len, facts.variant_audits.values()))
+    settings.say(
+        f"{loaded.name}: {len(facts.legs)} runs and {audits} audits on {len(facts.datasets)} datasets"
+    )
     for name, file in facts.absent.items():
         settings.say(f"  {name}: left out, there is no {file}")
     settings.say(f"  {page}")

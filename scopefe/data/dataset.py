@@ -85,10 +85,22 @@ class Dataset:
         seed
             Seed of the division; classes are stratified where their counts permit.
         """
-        train, selection = self.rows.train, self.rows.selection
-        size = max(1, round(len(train) * len(selection) / (len(train) + len(selection))))
-        parts = divide(train, size, self.labels.class_numbers, seed)
-        return replace(self, rows=Rows(*parts, self.rows.test))
+        return replace(self, rows=Rows(*self._divided(self.rows.train, seed), self.rows.test))
+
+    def fresh(self, seed: int) -> Dataset:
+        """Return the test rows alone: divided as the development rows are, with no test rows.
+
+        Parameters
+        ----------
+        seed
+            Seed of the division; see `nested`.
+        """
+        return replace(self, rows=Rows(*self._divided(self.rows.test, seed), self.rows.test[:0]))
+
+    def _divided(self, rows: Array, seed: int) -> tuple[Array, Array]:
+        """Divide positions in the proportion of training and selection rows."""
+        size = max(1, round(len(rows) * len(self.rows.selection) / len(self.rows.development)))
+        return divide(rows, size, self.labels.class_numbers, seed)
 
     def parts(self, count: int, seed: int) -> list[Dataset]:
         """Return the data without each of some parts of its development rows, which are its test rows then.

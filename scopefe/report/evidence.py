@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from scopefe.audit.model import EnrichmentFacts
 from scopefe.audit.statistics import (
     Margins,
     Outcome,
@@ -39,13 +40,15 @@ BASE = "base"
 
 def tables(study: StudyFacts) -> list[Table]:
     """Return all tables that a study has the facts for."""
-    found = [_datasets(study), *_performance(study), _candidates(study), _runtime(study), _ablation(study)]
-    found += [_margins(study), _operators(study)]
-    if study.inter is not None:
+    found = [_datasets(study)]
+    if study.legs:
+        found += [*_performance(study), _candidates(study), _runtime(study), _ablation(study)]
+        found += [_margins(study), _operators(study)]
+    if study.legs and study.inter is not None:
         found.append(_intra_inter(study))
     if study.audits:
-        found += [_enrichment(study), _controls(study), _recall(study), _lost(study), _gains(study)]
-        found += [_parts(study, "operators"), _parts(study, "clusters")]
+        found += [_enrichment(study), _fresh(study), _gates(study), _controls(study), _recall(study)]
+        found += [_lost(study), _gains(study), _parts(study, "operators"), _parts(study, "clusters")]
     if any(audit.matched for audit in study.audits.values()):
         found.append(_matched(study))
     if study.probe_seeds:
@@ -62,7 +65,7 @@ def variants(study: StudyFacts) -> list[str]:
 
 def leg(study: StudyFacts, dataset: str, variant: str, evaluation: str | None = None) -> LegFacts | None:
     """Return the first run of a variant on a dataset's own split, in the protocol that is compared."""
-    wanted = evaluation or study.evaluations[0]
+    wanted = evaluation or next(iter(study.evaluations), None)
     found = (
         run
         for run in study.legs
@@ -310,31 +313,91 @@ def _intra_inter(study: StudyFacts) -> Table:
     )
 
 
-def _enrichment(study: StudyFacts) -> Table:
-    found = [(name, audit.enrichment) for name, audit in study.audits.items()]
-    q = adjusted([e.p for _, e in found], "fdr_bh")
-    rows = [
-        [name, e.universe, e.pool, e.hits, e.coverage, e.expected_coverage, e.enrichment, e.p, float(q[i])]
-        for i, (name, e) in enumerate(found)
+ENRICHED = (
+    Column("N", whole),
+    Column("M", whole),
+    Column("H", whole),
+    Column("coverage", decimals(3)),
+    Column("expected", decimals(3)),
+    Column("enrichment", decimals(3)),
+    Column("p", p_value),
+    Column("q", p_value),
+)
+READ = "N unique candidates, M of them in the pool, H of the best M in the pool; q by Benjamini-Hochberg."
+
+
+def _enriched(found: Sequence[EnrichmentFacts]) -> list[list[Any]]:
+    """Return the values of `ENRICHED` for each."""
+    q = adjusted([e.p for e in found], "fdr_bh").tolist()
+    return [
+        [e.universe, e.pool, e.hits, e.coverage, e.expected_coverage, e.enrichment, e.p, own]
+        for e, own in zip(found, q, strict=True)
     ]
+
+
+def _enrichment(study: StudyFacts) -> Table:
+    values = _enriched([audit.enrichment for audit in study.audits.values()])
     return Table(
         "enrichment",
-        f"Exhaustive audit of {study.subject}: its pool against the whole universe",
+        f"Exhaustive audit of {study.subject}: its pool and the whole universe, on the rows of the search",
+        [Column("dataset"), *ENRICHED],
+        [[name, *row] for name, row in zip(study.audits, values, strict=True)],
+        f"{READ} Gains are those of training and selection rows, as in the paper: what the search goes by.",
+    )
+
+
+def _fresh(study: StudyFacts) -> Table:
+    found = {name: audit.fresh for name, audit in study.audits.items() if audit.fresh is not None}
+    values = _enriched([fresh.enrichment for fresh in found.values()])
+    return Table(
+        "enrichment-fresh",
+        f"Exhaustive audit of {study.subject}: its pool and the whole universe, on fresh rows",
+        [Column("dataset"), Column("test rows", whole), Column("agreement", decimals(2)), *ENRICHED],
+        [
+            [name, fresh.rows, fresh.agreement, *row]
+            for (name, fresh), row in zip(found.items(), values, strict=True)
+        ],
+        f"{READ} Gains are the means over folds of the test rows, which neither gates nor selection saw; "
+        "agreement is the mean correlation of two folds' gains, near 0 where they are noise.",
+    )
+
+
+def _gates(study: StudyFacts) -> Table:
+    """Compare the pools of all variants that are audited, and their means over the datasets."""
+    sizes = (10, 50, 100)
+    rows: list[list[Any]] = []
+    for name, others in study.variant_audits.items():
+        for variant, audit in {study.subject: study.audits[name], **others}.items():
+            found, fresh = audit.enrichment, audit.fresh
+            recall = {r.best: r.recall for r in fresh.recall} if fresh else {}
+            enriched = [found.enrichment, fresh.enrichment.enrichment if fresh else None]
+            shares = [found.pool / found.universe, *enriched, *(recall.get(size) for size in sizes)]
+            rows.append([name, variant, *shares])
+    by_variant: dict[str, list[list[Any]]] = {}
+    for row in rows:
+        by_variant.setdefault(row[1], []).append(row[2:])
+    means = [["mean", v, *map(_mean, zip(*own, strict=True))] for v, own in by_variant.items()]
+    return Table(
+        "gates",
+        "Pools of several gates, on the rows of the search and on fresh rows",
         [
             Column("dataset"),
-            Column("N", whole),
-            Column("M", whole),
-            Column("H", whole),
-            Column("coverage", decimals(3)),
-            Column("expected", decimals(3)),
-            Column("enrichment", decimals(3)),
-            Column("p", p_value),
-            Column("q", p_value),
+            Column("gates"),
+            Column("pool / universe", share),
+            Column("enrichment, rows of the search", decimals(2)),
+            Column("enrichment, fresh rows", decimals(2)),
+            *(Column(f"best {size}, fresh rows", share) for size in sizes),
         ],
-        rows,
-        "N unique candidates, M of them in the pool, H of the best M in the pool; q by Benjamini-Hochberg. "
-        "Gains are those of training and selection rows: what the search itself goes by.",
+        [*rows, *means],
+        "Enrichment is at most universe / pool: compare pools of one size. Gates that go by the target saw "
+        "the rows of the search, which flatter them; fresh rows are test rows. Means are over the datasets "
+        "that have a value.",
     )
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if known else None
 
 
 def _controls(study: StudyFacts) -> Table:
@@ -373,7 +436,8 @@ def _recall(study: StudyFacts) -> Table:
         rows.append([*row, kept / len(audit.selected) if audit.selected else None])
     return Table(
         "recall",
-        "What the pool has of the universe's best candidates, and of the features the full search selects",
+        "What the pool has of the universe's best candidates, on the rows of the search, and of the features "
+        "the full search selects",
         [
             Column("dataset"),
             Column("pool / universe", share),

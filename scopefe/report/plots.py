@@ -25,9 +25,10 @@ def plots(study: StudyFacts) -> dict[str, str]:
     if importlib.util.find_spec("matplotlib") is None:
         _log.warning("matplotlib is not installed: there are no figures; pip install 'scopefe[plot]'")
         return {}
+    ran = len(study.datasets) if study.legs else 0
     chosen: Mapping[str, tuple[Callable[[Axes, StudyFacts], None], int]] = {
-        "reduction": (_reduction, len(study.datasets)),
-        "scores": (_scores, len(study.datasets)),
+        "reduction": (_reduction, ran),
+        "scores": (_scores, ran),
         "enrichment": (_enrichment, len(study.audits)),
         "controls": (_controls, len(study.audits)),
     }
@@ -101,7 +102,7 @@ def _enrichment(axes: Axes, study: StudyFacts) -> None:
             axes.plot(value, place, "o", color=GOOD if value > 1 else BAD, markersize=8)
     axes.axvline(1, color=PLAIN, linewidth=0.8, linestyle="--")
     _names(axes, names)
-    axes.set_xlabel(f"enrichment of {study.subject}; small: other probe seeds; 1: a random pool")
+    axes.set_xlabel(f"enrichment of {study.subject}, rows of the search; small: other probe seeds; 1: random")
 
 
 def _controls(axes: Axes, study: StudyFacts) -> None:

@@ -110,5 +110,8 @@ class StudyFacts(Part):
     datasets: list[TableFacts]
     absent: dict[str, str] = Field(description="Datasets that are not there, with the file that is missing.")
     legs: list[LegFacts]
-    audits: dict[str, AuditFacts] = Field(description="By dataset.")
+    audits: dict[str, AuditFacts] = Field(description="Of the subject, by dataset.")
+    variant_audits: dict[str, dict[str, AuditFacts]] = Field(
+        default={}, description="Of other variants, by dataset and variant."
+    )
     probe_seeds: dict[str, list[ProbeSeedFacts]] = Field(description="By dataset.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,6 +17,7 @@ from scopefe.audit.model import (
     AuditFacts,
     ControlFacts,
     EnrichmentFacts,
+    FreshFacts,
     GainFacts,
     LostFacts,
     MatchedFacts,
@@ -26,19 +27,21 @@ from scopefe.audit.model import (
 from scopefe.audit.ranking import Ranking
 from scopefe.components import Array
 from scopefe.data.dataset import Dataset
-from scopefe.errors import RunError, SpecError
+from scopefe.errors import DataError, RunError, SpecError
 from scopefe.run.budgets import Watch
 from scopefe.run.compiling import Compiled, compile
 from scopefe.run.progress import Listener, silent
 from scopefe.run.selecting import select
 from scopefe.run.store import Store
 from scopefe.run.workbench import Stored, Workbench
-from scopefe.score.featureboost import Block, Failure, score
-from scopefe.score.halving import round_rows
+from scopefe.score.featureboost import Block
+from scopefe.score.halving import agreement, round_rows
+from scopefe.score.selection import Native
 from scopefe.spec.models import Budget, GateUse, Spec
 from scopefe.spec.models import Scope as Gates
 
 BEST = (10, 50, 100, 500)
+FOLDS = 5
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 EVERYTHING = GateUse(gate="all")
 
@@ -90,43 +93,71 @@ class Scored:
         return compiled
 
     @cached_property
-    def ranking(self) -> Ranking:
-        """Every unique candidate by its gain on all development rows.
+    def ids(self) -> Array:
+        """int64, shape (n,): the unique candidates, in the order of the universe.
 
-        These are the rows of the last round of halving, in its order, so that their gains are the same ones.
+        Raises
+        ------
+        RunError
+            If the budget has fewer.
         """
-        universe, data, bench = self.whole.universe, self.data, self.bench
-        ids = universe.unique()
+        ids = self.whole.universe.unique()
         most = self.spec.execution.budget.max_candidates
         if most is not None and len(ids) > most:
             raise RunError(
                 f"the universe has {len(ids):,} unique candidates, more than "
                 f"execution.budget.max_candidates: {most:,}; an audit scores them all"
             )
-        settings = self.spec.baseline
+        return ids
+
+    @cached_property
+    def ranking(self) -> Ranking:
+        """Every unique candidate by its gain on all development rows.
+
+        These are the rows of the last round of halving, in its order, so that their gains are the same ones.
+        """
+        return Ranking(self.whole.universe, self.ids, self._gains(self.data, 1, "audit")[:, 0])
+
+    @cached_property
+    def fresh(self) -> Ranking:
+        """Every unique candidate by its cross-fitted gain on the test rows alone.
+
+        Raises
+        ------
+        DataError
+            If the test rows are too few, or all alike.
+        """
+        return Ranking(self.whole.universe, self.ids, self.fresh_gains.mean(axis=1))
+
+    @cached_property
+    def fresh_gains(self) -> Array:
+        """float64, shape (n, folds): gains on the test rows; NaN where a candidate failed. See `fresh`."""
+        target = self.data.labels.values[self.data.rows.test]
+        if len(target) < FOLDS:
+            raise DataError(f"{len(target)} test rows are too few for {FOLDS} folds of a fresh audit")
+        data = self.data.fresh(self.spec.seed)
+        if data.labels.task == "regression":
+            if np.ptp(data.labels.values[data.rows.train]) == 0:
+                raise DataError("the target is constant on the test rows: a fresh audit needs more of them")
+        elif np.count_nonzero(np.bincount(target.astype(np.int64)) >= FOLDS) < 2:
+            raise DataError(f"fewer than two classes have {FOLDS} test rows, one per fold of a fresh audit")
+        return self._gains(data, FOLDS, "fresh")
+
+    def _gains(self, data: Dataset, folds: int, step: str) -> Array:
+        """Return the gains of all unique candidates on all rows of some data, float64, shape (n, folds)."""
+        universe, bench, settings = self.whole.universe, self.bench, self.spec.baseline
+        ids, rng = self.ids, random.Random(self.spec.seed)
         with bench.step("baseline", settings.folds if settings.boosting else None) as advance:
             scores = bench.baseline(data, None, settings.folds, advance).scores
         bench.ready(data)
         data.development.forget()
-        rng = random.Random(self.spec.seed)
-        rows, fitted = round_rows(len(data.rows.train), len(data.rows.selection), 1, rng)[-1]
-        block = Block(
-            data.development.take(rows),
-            fitted,
-            data.scaled_target[rows],
-            scores[rows],
-            bench.objective(data),
-        )
-        with bench.step("audit", len(ids)) as advance:
-
-            def compute(some: Array) -> Iterable[float | Failure]:
-                return score(
-                    universe, some, block, bench.evaluator, bench.engine, stage="audit", advance=advance
-                )
-
-            known = Stored(bench, data, universe, bench.baseline_content(data, None, settings.folds))
-            gains, _ = known.gains(ids, rows, compute, stage="audit", advance=advance)
-        return Ranking(universe, ids, gains)
+        objective, count = bench.objective(data), len(data.rows.train)
+        block = Block(data.development, count, data.scaled_target, scores, objective)
+        rows, fitted = round_rows(count, len(data.rows.selection), 1, rng)[-1]
+        known = Stored(bench, data, universe, bench.baseline_content(data, None, settings.folds))
+        native = Native(bench.evaluator, bench.engine, known)
+        with bench.step(step, len(ids) * folds) as advance:
+            return native.gains(universe, ids, block, rows, fitted, folds, stage=step, advance=advance)[0]
 
     @cached_property
     def selected(self) -> Array:
@@ -150,6 +181,7 @@ def audit_pool(
     data: pd.DataFrame | None = None,
     against: Mapping[str, Spec] | None = None,
     seeds: int = SEEDS,
+    fresh: bool = False,
     scored: Scored | None = None,
     store: Store | None = None,
     listener: Listener = silent,
@@ -166,6 +198,8 @@ def audit_pool(
         Further specs on the same universe, by name, to compare the pool with at the same size.
     seeds
         Number of random pools of each control.
+    fresh
+        Score every candidate on the test rows too, in five folds, and hold the pool against that.
     scored
         The universe, where it has been scored already.
     store
@@ -177,8 +211,9 @@ def audit_pool(
         If a spec, its data or a component is at fault.
     """
     scored = scored or Scored(spec, data, store or Store(), listener)
-    bench, ranking = scored.bench, scored.ranking
-    compiled = scored.compile(spec)
+    bench, compiled = scored.bench, scored.compile(spec)
+    unseen = scored.fresh if fresh and len(scored.data.rows.test) else None
+    ranking = scored.ranking
     inside = ranking.members(compiled.scope)
     with bench.step("controls"):
         controls = [_control(ranking, inside, name, seeds) for name in CONTROLS] if inside.any() else []
@@ -201,15 +236,30 @@ def audit_pool(
         outside=_gains(ranking.gains[~inside]),
         operators=_by_operator(ranking, inside),
         clusters=_by_cluster(ranking, inside, compiled.clusters),
-        recall=[
-            RecallFacts(best=k, found=round(k * share), recall=share)
-            for k, share in ranking.recall(inside, BEST).items()
-        ],
+        recall=_recall(ranking, inside),
         selected=_lost(scored, spec, inside),
         controls=controls,
         matched=compared,
+        fresh=None if unseen is None else _fresh(scored, unseen, inside),
         seconds=_seconds(bench),
     )
+
+
+def _fresh(scored: Scored, ranking: Ranking, inside: Array) -> FreshFacts:
+    return FreshFacts(
+        rows=len(scored.data.rows.test),
+        folds=FOLDS,
+        agreement=agreement(scored.fresh_gains),
+        enrichment=EnrichmentFacts.of(ranking.enrichment(inside)),
+        recall=_recall(ranking, inside),
+    )
+
+
+def _recall(ranking: Ranking, inside: Array) -> list[RecallFacts]:
+    return [
+        RecallFacts(best=k, found=round(k * share), recall=share)
+        for k, share in ranking.recall(inside, BEST).items()
+    ]
 
 
 def _seconds(bench: Workbench) -> dict[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -13,6 +13,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 import scopefe
 from scopefe.audit.model import AuditFacts
+from scopefe.data.dataset import Dataset
 from scopefe.errors import DataError, SpecError
 from scopefe.recipe.arrays import atomically
 from scopefe.report import build
@@ -24,9 +25,10 @@ from scopefe.run.engines import cores
 from scopefe.run.executing import execute
 from scopefe.run.progress import Event, Listener, silent
 from scopefe.run.store import Store
+from scopefe.run.workbench import Workbench
 from scopefe.space.graph import key_of
 from scopefe.spec.models import FileSource, Spec
-from scopefe.spec.study import Study
+from scopefe.spec.study import Study, StudyAudit
 
 T = TypeVar("T")
 
@@ -39,6 +41,20 @@ class Leg:
     variant: str
     split: int | None
     spec: Spec
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a study has to do on a dataset: runs, and audits of variants, first the subject's."""
+
+    dataset: str
+    legs: list[Leg]
+    audited: dict[str, Spec]
+
+    @property
+    def spec(self) -> Spec:
+        """Any spec on the dataset."""
+        return self.legs[0].spec if self.legs else next(iter(self.audited.values()))
 
 
 @dataclass(eq=False)
@@ -102,17 +118,15 @@ class Studying:
     def __call__(self) -> StudyFacts:
         """Run it, one dataset after the other; all specs are loaded before."""
         study = self.study
-        legs = {name: list(self._legs(name)) for name in study.datasets}
-        legs = {name: found for name, found in legs.items() if self._present(name, found[0].spec)}
-        without = next(
-            (leg for found in legs.values() for leg in found if not leg.spec.evaluation.seeds), None
-        )
+        work = [Work(name, list(self._legs(name)), self._audited(name)) for name in study.datasets]
+        work = [part for part in work if self._present(part)]
+        without = next((leg for part in work for leg in part.legs if not leg.spec.evaluation.seeds), None)
         if without is not None:
             raise SpecError(f"{without.spec.name}: evaluation.seeds is 0: there would be nothing to compare")
-        if not legs:
+        if not work:
             raise DataError(f"study {study.name!r}: no dataset is there, first {self._first_absent()}")
-        audits = [study.audit is not None, bool(study.audit and study.audit.probe_seeds)]
-        self.total = sum(len(found) + sum(audits) for found in legs.values())
+        probed = bool(study.audit and study.audit.probe_seeds)
+        self.total = sum(len(part.legs) + len(part.audited) + probed for part in work)
         self._tell("started")
         facts = StudyFacts(
             scopefe=scopefe.__version__,
@@ -132,8 +146,8 @@ class Studying:
             audits={},
             probe_seeds={},
         )
-        for name, found in legs.items():
-            self._dataset(name, found, facts)
+        for part in work:
+            self._dataset(part, facts)
         self._tell("finished")
         return facts
 
@@ -159,31 +173,44 @@ class Studying:
                 ]
                 yield Leg(dataset, variant, number + 1, study.spec(dataset, variant, *chosen))
 
-    def _present(self, name: str, spec: Spec) -> bool:
-        source = spec.data.source
+    def _audited(self, dataset: str) -> dict[str, Spec]:
+        study = self.study
+        return {v: study.spec(dataset, v, f"seed={study.seeds[0]}") for v in study.audited}
+
+    def _present(self, work: Work) -> bool:
+        source = work.spec.data.source
         if isinstance(source, FileSource) and not Path(source.path).is_file():
-            self.absent[name] = Path(source.path).name
+            self.absent[work.dataset] = Path(source.path).name
             return False
         return True
 
     def _first_absent(self) -> str:
         return next(f"{file} of {name}" for name, file in self.absent.items())
 
-    def _dataset(self, name: str, legs: Sequence[Leg], facts: StudyFacts) -> None:
+    def _dataset(self, work: Work, facts: StudyFacts) -> None:
         """Run all legs of a dataset with one store, then its audits."""
-        store = Store()
-        reports = [(leg, self._report(leg, store)) for leg in legs]
-        facts.datasets.append(_table(name, reports[0][1]))
+        store, name = Store(), work.dataset
+        facts.datasets.append(self._table(name, work.spec, store))
         facts.legs += [
-            LegFacts.of(report, dataset=name, variant=leg.variant, split=leg.split) for leg, report in reports
+            LegFacts.of(self._report(leg, store), dataset=name, variant=leg.variant, split=leg.split)
+            for leg in work.legs
         ]
-        if self.study.audit is None:
+        asked = self.study.audit
+        if asked is None:
             return
-        spec = self.study.spec(name, self.study.subject, f"seed={self.study.seeds[0]}")
-        scored = Scored(spec, None, store, self.listener)
-        facts.audits[name] = self._audit(name, spec, scored)
-        if self.study.audit.probe_seeds:
-            facts.probe_seeds[name] = self._probe_seeds(name, spec, scored)
+        scored = Scored(work.audited[self.study.subject], None, store, self.listener)
+        audits = {v: self._audit(name, v, spec, scored, asked) for v, spec in work.audited.items()}
+        facts.audits[name] = audits.pop(self.study.subject)
+        if audits:
+            facts.variant_audits[name] = audits
+        if asked.probe_seeds:
+            facts.probe_seeds[name] = self._probe_seeds(name, scored, asked)
+
+    def _table(self, name: str, spec: Spec, store: Store) -> TableFacts:
+        def compute() -> TableFacts:
+            return _table(name, Workbench(spec, store, self.listener).load())
+
+        return self.folder.kept(f"{name}-table", _key("table", spec), TableFacts, compute)
 
     def _report(self, leg: Leg, store: Store) -> Report:
         place = "" if leg.split is None else f"-split{leg.split}"
@@ -200,22 +227,21 @@ class Studying:
         self._advance()
         return report
 
-    def _audit(self, name: str, spec: Spec, scored: Scored) -> AuditFacts:
-        asked = self.study.audit
-        assert asked is not None
-        against = {variant: self.study.spec(name, variant, f"seed={spec.seed}") for variant in asked.against}
-        key = _key("audit", spec, asked.controls, {n: _plain(s) for n, s in against.items()})
+    def _audit(self, name: str, variant: str, spec: Spec, scored: Scored, asked: StudyAudit) -> AuditFacts:
+        named = asked.against if variant == self.study.subject else []
+        against = {other: self.study.spec(name, other, f"seed={spec.seed}") for other in named}
+        others = {n: _plain(other) for n, other in against.items()}
+        key = _key("audit", spec, _plain(scored.spec), asked.controls, asked.fresh, others)
 
         def compute() -> AuditFacts:
-            return audit_pool(spec, against=against, seeds=asked.controls, scored=scored)
+            return audit_pool(spec, against=against, seeds=asked.controls, fresh=asked.fresh, scored=scored)
 
-        found = self.folder.kept(f"{name}-audit", key, AuditFacts, compute)
+        found = self.folder.kept(f"{name}-{variant}-audit", key, AuditFacts, compute)
         self._advance()
         return found
 
-    def _probe_seeds(self, name: str, spec: Spec, scored: Scored) -> list[ProbeSeedFacts]:
-        asked = self.study.audit
-        assert asked is not None
+    def _probe_seeds(self, name: str, scored: Scored, asked: StudyAudit) -> list[ProbeSeedFacts]:
+        spec = scored.spec
 
         def of(seed: int) -> ProbeSeedFacts:
             other = self.study.spec(
@@ -261,14 +287,12 @@ def _plain(spec: BaseModel) -> Mapping[str, object]:
     return spec.model_dump(mode="json", by_alias=True, exclude={"execution", "report"})
 
 
-def _table(name: str, report: Report) -> TableFacts:
-    kinds = [feature.kind for feature in report.data.features]
+def _table(name: str, data: Dataset) -> TableFacts:
+    kinds = data.table.kinds
     return TableFacts(
         name=name,
-        task=report.data.task,
-        train=report.data.rows["train"],
-        selection=report.data.rows["selection"],
-        test=report.data.rows["test"],
+        task=data.labels.task,
+        **data.rows.counts(),
         numerical=kinds.count("numerical"),
         ordinal=kinds.count("ordinal"),
         categorical=kinds.count("categorical"),

@@ -48,6 +48,10 @@ class Block:
         """Return the fields; what is cached beside them is computed again."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
+    def take(self, rows: Array, fitted: int) -> Block:
+        """Return the block of the rows at these positions, of which models are fitted on the first ones."""
+        return Block(self.table.take(rows), fitted, self.target[rows], self.scores[rows], self.objective)
+
     @cached_property
     def initial(self) -> float:
         """Metric of the baseline on the measured rows."""

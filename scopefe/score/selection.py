@@ -159,23 +159,12 @@ class Native:
         folds = settings.folds if settings.gain == "cross-fitted" else 1
         with step("halving", len(candidates) * folds) as advance:
 
-            def on_rows(ids: Array, rows: Array, fitted: int) -> Array:
-                part = Block(
-                    block.table.take(rows), fitted, block.target[rows], block.scores[rows], block.objective
-                )
-
-                def compute(ids: Array) -> Iterable[float | Failure]:
-                    return score(
-                        universe, ids, part, self.evaluator, self.engine, stage="halving", advance=advance
-                    )
-
-                result, failed = self.known.gains(ids, rows, compute, stage="halving", advance=advance)
-                failures.update({f.candidate: f for f in failed})
-                return result
-
             def gains(ids: Array, rows: Array, fitted: int) -> Array:
-                parts = folded(rows, block.target[rows], folds) if folds > 1 else [(rows, fitted)]
-                return np.stack([on_rows(ids, *part) for part in parts], axis=1)
+                found, failed = self.gains(
+                    universe, ids, block, rows, fitted, folds, stage="halving", advance=advance
+                )
+                failures.update({f.candidate: f for f in failed})
+                return found
 
             halving = halve(
                 candidates,
@@ -199,6 +188,42 @@ class Native:
                 ),
             )
         return Selected(halving, attribution, (*failures.values(), *attribution.failures), gained)
+
+    def gains(
+        self,
+        universe: Universe,
+        candidates: Array,
+        block: Block,
+        rows: Array,
+        fitted: int,
+        folds: int,
+        *,
+        stage: str,
+        advance: Callable[[int], None],
+    ) -> Scored:
+        """Return gains, float64, shape (candidates, folds), and failures of candidates on rows of a block.
+
+        Parameters
+        ----------
+        rows
+            Positions in the block, training rows first.
+        fitted
+            Number of training rows; of one fold, the others are those that it is measured on.
+        folds
+            With more than one, each measures on its part of all rows.
+        stage
+            What failures are reported under.
+        """
+
+        def on(part: Block, rows: Array) -> Scored:
+            def compute(ids: Array) -> Iterable[float | Failure]:
+                return score(universe, ids, part, self.evaluator, self.engine, stage=stage, advance=advance)
+
+            return self.known.gains(candidates, rows, compute, stage=stage, advance=advance)
+
+        parts = folded(rows, block.target[rows], folds) if folds > 1 else [(rows, fitted)]
+        found = [on(block.take(*part), part[0]) for part in parts]
+        return np.stack([gains for gains, _ in found], axis=1), [f for _, failed in found for f in failed]
 
 
 def by_gain(survivors: Array, gains: Mapping[int, float]) -> Attribution:

@@ -37,6 +37,10 @@ class StudyAudit(Section):
     """What is asked of the exhaustive audit of the subject's pool."""
 
     controls: Count = Field(1000, description="Random pools of each control.")
+    fresh: bool = Field(
+        False, description="Whether every candidate is scored on the test rows too, in five folds."
+    )
+    variants: list[str] = Field(default=[], description="Variants to audit like the subject.")
     against: list[str] = Field(
         default=[], description="Variants to compare with at the same number of candidates."
     )
@@ -92,8 +96,10 @@ class Study(Section):
     variants: Annotated[dict[str, StudyVariant], _listed("spec", many=False), Field(min_length=1)]
     overrides: Overrides = Field(default=[], alias="set", description="Laid over every run.")
     seeds: Annotated[list[Seed], Field(min_length=1)] = Field(default=[1], description="Seeds of the search.")
-    evaluations: Annotated[list[Protocol], Field(min_length=1)] = Field(
-        default=["inductive"], description="Protocols of the evaluation; the first one is compared."
+    evaluations: list[Protocol] = Field(
+        default=["inductive"],
+        description="Protocols of the evaluation; the first one is compared. Without any, nothing is run "
+        "but audits.",
     )
     reference: str = Field("openfe", description="Variant that others are compared with.")
     subject: str = Field("scope-fe", description="Variant that is audited.")
@@ -106,6 +112,7 @@ class Study(Section):
     def _known_variants(self) -> Study:
         named = {"reference": [self.reference], "subject": [self.subject]}
         named["inter"] = [] if self.inter is None else [self.inter]
+        named["audit.variants"] = self.audit.variants if self.audit else []
         named["audit.against"] = self.audit.against if self.audit else []
         named["splits.variants"] = self.splits.variants if self.splits else []
         for key, names in named.items():
@@ -113,6 +120,17 @@ class Study(Section):
                 if name not in self.variants:
                     raise ValueError(f"{key} names {name!r}, no variant{suggestion(name, self.variants)}")
         return self
+
+    @model_validator(mode="after")
+    def _something_to_do(self) -> Study:
+        if not self.evaluations and (self.splits is not None or self.audit is None):
+            raise ValueError("without evaluations there are audits only: write audit, and no splits")
+        return self
+
+    @property
+    def audited(self) -> list[str]:
+        """Variants that are audited: the subject, then the others."""
+        return list(dict.fromkeys([self.subject, *self.audit.variants])) if self.audit else []
 
     def spec(self, dataset: str, variant: str, *overrides: str) -> Spec:
         """Return the spec of a variant on a dataset.
