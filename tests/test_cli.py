@@ -165,9 +165,10 @@ def test_init_writes_a_spec_that_compiles(run: Cli) -> None:
     spec = load_spec("table.yaml")
     assert (spec.data.task, spec.scope.pairs.gate, spec.scope.operators.gate) == (  # type: ignore[union-attr]
         "regression",
-        "hard-intra",
-        "probe",
+        "all",
+        "quantised",
     )
+    assert (spec.selection.gain, spec.selection.keep) == ("cross-fitted", "auto")
     assert run("compile", "table.yaml").exit_code == 0
 
 

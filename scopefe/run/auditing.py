@@ -35,8 +35,9 @@ from scopefe.run.selecting import select
 from scopefe.run.store import Store
 from scopefe.run.workbench import Stored, Workbench
 from scopefe.score.featureboost import Block
-from scopefe.score.halving import agreement, round_rows
+from scopefe.score.halving import round_rows
 from scopefe.score.selection import Native
+from scopefe.space.context import agreement
 from scopefe.spec.models import Budget, GateUse, Spec
 from scopefe.spec.models import Scope as Gates
 
