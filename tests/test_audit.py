@@ -398,3 +398,17 @@ def test_california_has_the_papers_figures(data_folder):
         one_hit = 274 / 132**2  # the median of a thousand draws lies between two numbers of hits
         assert row.median_difference == pytest.approx(difference, abs=one_hit + 0.0006)
         assert row.p == pytest.approx(p, abs=0.03)
+
+
+def test_enrichment_of_a_part_of_the_pool_is_what_draws_of_it_have_on_average():
+    rng = np.random.default_rng(0)
+    ranking = Ranking(MIXED, np.arange(200), rng.normal(size=200))
+    inside = rng.random(200) < 0.4
+    drawn = []
+    for _ in range(4000):
+        part = np.zeros(200, dtype=bool)
+        part[rng.choice(np.flatnonzero(inside), 20, replace=False)] = True
+        drawn.append(ranking.enrichment(part).value)
+    assert ranking.enrichment_at(inside, 0.1) == pytest.approx(np.mean(drawn), rel=0.03)
+    assert ranking.enrichment_at(part, 0.1) == pytest.approx(ranking.enrichment(part).value)
+    assert ranking.enrichment_at(part & False, 0.1) is None

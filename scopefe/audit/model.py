@@ -117,6 +117,11 @@ class FreshFacts(Facts):
         description="Mean correlation of two folds' gains, near 0 where they are noise; None if undefined."
     )
     enrichment: EnrichmentFacts
+    tenth: float | None = Field(
+        None,
+        description="Expected enrichment of a random part of the pool, a tenth of the universe in size; "
+        "of the whole pool if it is no larger.",
+    )
     recall: list[RecallFacts]
 
 

@@ -76,6 +76,18 @@ class Ranking:
         """Return the enrichment of a pool, given its members."""
         return Enrichment(len(self), int(inside.sum()), int(self.hits(inside).sum()))
 
+    def enrichment_at(self, inside: Array, share: float) -> float | None:
+        """Return the expected enrichment of a random part of a pool, a share of the universe in size.
+
+        A pool that is no larger is taken whole. None of an empty one.
+        """
+        pool = int(inside.sum())
+        size = min(pool, max(1, round(share * len(self))))
+        if not pool:
+            return None
+        hits = np.count_nonzero(inside & (self.ranks <= size))
+        return hits / pool / (size / len(self))
+
     def recall(self, inside: Array, sizes: Sequence[int]) -> dict[int, float]:
         """Return the share of the best k that a pool has, for every k that the universe has."""
         return {k: float(inside[self.order[:k]].mean()) for k in sizes if 0 < k <= len(self)}

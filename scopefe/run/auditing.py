@@ -252,6 +252,7 @@ def _fresh(scored: Scored, ranking: Ranking, inside: Array) -> FreshFacts:
         folds=FOLDS,
         agreement=agreement(scored.fresh_gains),
         enrichment=EnrichmentFacts.of(ranking.enrichment(inside)),
+        tenth=ranking.enrichment_at(inside, 0.1),
         recall=_recall(ranking, inside),
     )
 
