@@ -250,7 +250,7 @@ def test_means_of_gates_are_over_the_datasets_that_have_a_value(folder):
     (table,) = [t for t in tables(other) if t.name == "gates"]
     assert [row[:2] for row in table.rows[-2:]] == [["mean", "quantised"], ["mean", "fast"]]
     assert [row[2:] for row in table.rows[-2:]] == [row[2:] for row in table.rows[:2]]
-    assert table.rows[-1][4:] == [None, None, None, None]
+    assert table.rows[-1][4:] == [None, None, None, None, None]
 
 
 def test_without_evaluations_a_study_has_audits_only(folder):

@@ -370,10 +370,8 @@ def _gates(study: StudyFacts) -> Table:
         for variant, audit in {study.subject: study.audits[name], **others}.items():
             found, fresh = audit.enrichment, audit.fresh
             recall = {r.best: r.recall for r in fresh.recall} if fresh else {}
-            enriched = [
-                found.enrichment,
-                *((fresh.enrichment.enrichment, fresh.tenth) if fresh else (None,) * 2),
-            ]
+            on_fresh = (fresh.enrichment.enrichment, fresh.tenth) if fresh else (None, None)
+            enriched = [found.enrichment, *on_fresh]
             shares = [found.pool / found.universe, *enriched, *(recall.get(size) for size in sizes)]
             rows.append([name, variant, *shares])
     by_variant: dict[str, list[list[Any]]] = {}
@@ -393,9 +391,9 @@ def _gates(study: StudyFacts) -> Table:
             *(Column(f"best {size}, fresh rows", share) for size in sizes),
         ],
         [*rows, *means],
-        "Enrichment is at most universe / pool: compare pools of one size, or by the column at a tenth, which "
-        "is of a random part of larger pools. Gates that go by the target saw "
-        "the rows of the search, which flatter them; fresh rows are test rows. Means are over the datasets "
+        "Enrichment is at most universe / pool: compare pools of one size, or by the column at a tenth, "
+        "which is of a random part of larger pools. Gates that go by the target saw the rows of the search, "
+        "which flatter them; fresh rows are test rows. Means are over the datasets "
         "that have a value.",
     )
 
