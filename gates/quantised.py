@@ -136,8 +136,8 @@ class Scoring:
         rows = self.table.rows
         if self.chi2:
             self.fold = np.zeros(rows, dtype=np.int64)
-            scale = np.square(self.first).sum(axis=1, keepdims=True)
-            self.second = self.second * (scale / self.second.sum(axis=1, keepdims=True))
+            variance = np.square(self.first).sum(axis=1, keepdims=True)
+            self.first = self.first * np.sqrt(self.second.sum(axis=1, keepdims=True) / variance)
         else:
             rng = self.context.rng("quantised", self.seed)
             self.fold = rng.permutation(np.arange(rows) % self.folds)

@@ -293,3 +293,15 @@ def test_of_very_many_values_close_ones_stand_for_each_other(monkeypatch):
     monkeypatch.setattr(gate_module, "FINE", 300)
     coarse = ranked(compile(spec, data=frame))
     assert {"abs(x0)", "abs(x1)"} <= set(exact) & set(coarse)
+
+
+def test_chi2_does_not_depend_on_how_much_the_baseline_leaves():
+    frame, rng = table(4000, 6)
+    signal, noise = frame["x0"] * frame["x1"], rng.normal(size=4000)
+    kept = {}
+    for explained in (0, 100):  # a main effect that the baseline finds shrinks what is left in standard units
+        data = frame.assign(y=explained * frame["x2"] + signal + 0.3 * noise)
+        spec = spec_of("baseline.max_trees=300", statistic="chi2", budget=0.03)
+        kept[explained] = ranked(compile(spec, data=data))
+    assert "(x0*x1)" in kept[0]
+    assert "(x0*x1)" in kept[100]
