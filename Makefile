@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint bench bench-full clean
+.PHONY: help demo test test-slow lint docs bench bench-full clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -31,6 +31,9 @@ lint: $(STAMP) ## ruff, mypy strict, import layers
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --target build/lint .
 	cd build/lint && ../../$(BIN)/mypy --config-file ../../pyproject.toml --package scopefe
 	cd build/lint && ../../$(BIN)/lint-imports --config ../../pyproject.toml
+
+docs: $(STAMP) ## the documentation as a site, in build/site
+	$(BIN)/python -m mkdocs build --strict
 
 bench: $(STAMP) ## measure against the openfe package, side by side (minutes)
 	$(BIN)/python -m benchmarks --output runs/bench

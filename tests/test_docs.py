@@ -7,6 +7,8 @@ import io
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 import tomllib
 import typing
 from collections.abc import Iterator
@@ -313,3 +315,14 @@ def test_every_command_and_option_is_documented() -> None:
         for parameter in command.params:
             options = [option for option in parameter.opts if option.startswith("--")]
             assert all(option in text or "-o" in parameter.opts for option in options), (name, options)
+
+
+def test_the_site_builds_strictly(tmp_path, monkeypatch):
+    pytest.importorskip("mkdocs")
+    pytest.importorskip("mkdocstrings")
+    monkeypatch.setenv("NO_MKDOCS_2_WARNING", "1")
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "reference" / "components" / "index.html").read_text(encoding="utf-8")
+    assert all(f">{name}<" in page for name in ("GroupByThenMean", "hard-intra", "quantised"))
