@@ -4,7 +4,8 @@
     SCOPEFE_DATA=FOLDER scopefe study paper-operators -o FOLDER
     python -m benchmarks.paper FOLDER FOLDER
 
-The facts of both studies are kept in docs/results; without folders, the page is made of those that are kept.
+The studies `gates` and `harm` go after them in the same way. The facts of all are kept in docs/results; without
+folders, the page is made of those that are kept.
 """
 
 from __future__ import annotations
@@ -24,13 +25,14 @@ from scopefe.report.tables import Column, Spread, Table, decimals, p_value, shar
 PUBLISHED: dict[str, Any] = json.loads(Path(__file__).with_name("published.json").read_text(encoding="utf-8"))
 PAGE, KEPT = Path("docs/results.md"), Path("docs/results")
 STUDIES = ("paper", "paper-operators")
+OTHERS = {"gates": "gates", "harm": "splits"}
 START, END = "<!-- tables: made by python -m benchmarks.paper -->", "<!-- end of tables -->"
 
 
 def main() -> None:
     """Keep the facts of both studies, and make the page's tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.paper", description=__doc__)
-    parser.add_argument("folders", nargs="*", type=Path, help=f"those of the studies {' and '.join(STUDIES)}")
+    parser.add_argument("folders", nargs="*", type=Path, help=f"those of the studies {', '.join([*STUDIES, *OTHERS])}")
     options = parser.parse_args()
     for folder in options.folders:
         facts = StudyFacts.model_validate_json((folder / "study.json").read_bytes())
@@ -39,7 +41,7 @@ def main() -> None:
     text = PAGE.read_text(encoding="utf-8")
     before, _, rest = text.partition(START)
     _, _, after = rest.partition(END)
-    made = "\n".join(table.markdown() for table in beside(own, theirs))
+    made = "\n".join(table.markdown() for table in [*beside(own, theirs), *others()])
     PAGE.write_text(f"{before}{START}\n\n{made}\n{END}{after}", encoding="utf-8")
 
 
@@ -56,6 +58,15 @@ def beside(own: StudyFacts, theirs: StudyFacts) -> Iterator[Table]:
     yield intra_inter(own)
     chosen = ("recall", "lost", "reduction-by-seed", "ablation", "margins")
     yield from (table for table in tables(own) if table.name in chosen)
+
+
+def others() -> Iterator[Table]:
+    """Yield a table of each other study that is kept."""
+    for study, name in OTHERS.items():
+        file = KEPT / f"{study}.json"
+        if file.is_file():
+            facts = StudyFacts.model_validate_json(file.read_bytes())
+            yield from (table for table in tables(facts) if table.name == name)
 
 
 def seen(study: StudyFacts) -> Iterator[tuple[str, Any]]:
