@@ -4,8 +4,8 @@
     SCOPEFE_DATA=FOLDER scopefe study paper-operators -o FOLDER
     python -m benchmarks.paper FOLDER FOLDER
 
-The studies `gates` and `harm` go after them in the same way. The facts of all are kept in docs/results; without
-folders, the page is made of those that are kept.
+The studies `gates` and `harm` go after them in the same way. The facts of all are kept in docs/results;
+without folders, the page is made of those that are kept.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ START, END = "<!-- tables: made by python -m benchmarks.paper -->", "<!-- end of
 def main() -> None:
     """Keep the facts of both studies, and make the page's tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.paper", description=__doc__)
-    parser.add_argument("folders", nargs="*", type=Path, help=f"those of the studies {', '.join([*STUDIES, *OTHERS])}")
+    names = ", ".join([*STUDIES, *OTHERS])
+    parser.add_argument("folders", nargs="*", type=Path, help=f"those of the studies {names}")
     options = parser.parse_args()
     for folder in options.folders:
         facts = StudyFacts.model_validate_json((folder / "study.json").read_bytes())
