@@ -21,6 +21,7 @@ from scopefe import CAT, NUM, GateContext, Keys, Scope, Table, agreement, operat
 from scopefe.components import Array, Operator
 
 RANK_CELLS, CHECKED, FINE = 1024, 256, 2**16
+VALUE_BINS = {"boosting": 128, "chi2": 32}
 BUILT_IN = "scopefe.operators."
 
 
@@ -39,7 +40,10 @@ def quantised(
     ] = "boosting",
     folds: Annotated[int, Field(ge=2, description="Folds that a boosting is measured on.")] = 5,
     bins: Annotated[int, Field(ge=2, description="Bins of a numeric feature within a pair.")] = 32,
-    value_bins: Annotated[int, Field(ge=2, description="Bins of a candidate's values.")] = 128,
+    value_bins: Annotated[
+        int | None,
+        Field(ge=2, description="Bins of a candidate's values; null: 128, or 32 of the coarser statistic."),
+    ] = None,
     noise: Annotated[
         float,
         Field(ge=-1, le=1, description="Correlation of folds' scores below which the pool is widened."),
@@ -56,6 +60,7 @@ def quantised(
     ids = scope.ids()
     ids = ids[context.universe.canonical(ids) == ids]
     count = allowed(budget, len(ids))
+    value_bins = value_bins or VALUE_BINS[statistic]
     parameters = {
         "statistic": statistic,
         "folds": folds,
@@ -72,7 +77,7 @@ def quantised(
     by_fold, failures = context.remember("quantised", {**parameters, "candidates": asked}, compute)
     scores = np.where(np.isnan(by_fold).any(axis=1), -np.inf, by_fold.mean(axis=1))
     ranked = np.argsort(-scores, kind="stable")
-    best, correlation = ranked[:count], agreement(by_fold)
+    best, correlation = ranked[:count], agreement(by_fold[np.isfinite(by_fold).all(axis=1)])
     lowest = float(scores[best[-1]]) if len(best) else -np.inf
     noisy = correlation is not None and correlation < noise
     others = by_importance(context, ids, ranked[count:])[:count] if noisy else best[:0]
@@ -287,6 +292,8 @@ class Scoring:
         """Score cells by what they are worth."""
         bins, count = self.kernels.joined(values, sums[:, :, -1].sum(axis=0), self.value_bins)
         joined = self.kernels.binned(sums, bins, count)
+        if np.count_nonzero(joined[:, :, -1].sum(axis=0)) < 2:
+            return np.full(len(sums), -np.inf)
         result: Array = (
             self.kernels.chi2_score(joined) if self.chi2 else self.kernels.fold_scores(joined, 0.0)
         )

@@ -305,3 +305,20 @@ def test_chi2_does_not_depend_on_how_much_the_baseline_leaves():
         kept[explained] = ranked(compile(spec, data=data))
     assert "(x0*x1)" in kept[0]
     assert "(x0*x1)" in kept[100]
+
+
+@pytest.mark.parametrize("statistic", ["boosting", "chi2"])
+def test_what_is_constant_is_kept_last(statistic):
+    frame, rng = table(1500, 7)
+    frame = frame.assign(c=1.0, y=rng.normal(size=1500))
+    gate = compile(spec_of(statistic=statistic, budget=40, noise=-1), data=frame)
+    constant = {
+        "abs(c)",
+        "square(c)",
+        "log(c)",
+        "round(c)",
+        "freq(c)",
+        "GroupByThenStd(c,k)",
+        "GroupByThenRank(c,k)",
+    }
+    assert constant.isdisjoint(ranked(gate))
