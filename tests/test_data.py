@@ -503,7 +503,7 @@ def test_the_data_of_a_spec():
 
 
 def test_what_is_no_frame_is_refused():
-    with pytest.raises(DataError, match="must be a pandas DataFrame, not ndarray"):
+    with pytest.raises(DataError, match="must be a pandas, polars or pyarrow frame, not ndarray"):
         load(np.zeros((3, 2)))
 
 
@@ -512,3 +512,12 @@ def test_categories_of_other_rows_do_not_change_a_models_codes():
     many = text_keys(pd.Series(["a", "b", None, "c", "d", "b", "e"])).take(np.array([1, 2, 4, 5]))
     codes = [Feature("x", "categorical", None, keys).category_codes.tolist() for keys in (few, many)]
     assert codes == [[1, 0, 2, 1]] * 2
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_frames_of_other_libraries_are_the_same_data(library):
+    frame = pd.DataFrame({"a": [1.5, None, 3.0, 4.0], "k": ["x", None, "y", "x"], "y": [0, 1, 0, 1]})
+    package = pytest.importorskip(library)
+    other = package.from_pandas(frame) if library == "polars" else package.Table.from_pandas(frame)
+    first, second = (load_dataset(Data(target={"column": "y"}), table) for table in (frame, other))
+    assert first.fingerprint == second.fingerprint

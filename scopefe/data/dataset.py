@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
+from narwhals.typing import IntoDataFrame
 
 from scopefe.components import Array
 from scopefe.data.kinds import encode, is_number
@@ -158,7 +159,7 @@ class Dataset:
         return scaled
 
 
-def load_dataset(data: Data, frame: pd.DataFrame | None = None) -> Dataset:
+def load_dataset(data: Data, frame: IntoDataFrame | None = None) -> Dataset:
     """Read, check and encode the data of a spec.
 
     Parameters

@@ -6,8 +6,10 @@ import importlib.metadata
 from pathlib import Path
 from typing import Any
 
+import narwhals as nw
 import pandas as pd
 import pyarrow.feather
+from narwhals.typing import IntoDataFrame
 
 from scopefe.errors import DataError
 from scopefe.spec.models import FileSource, FrameSource, PackageSource
@@ -16,7 +18,9 @@ EXACT: dict[str, Any] = {} if int(pd.__version__.split(".")[0]) >= 3 else {"floa
 """Options under which pandas reads the numbers of a CSV file to the last digit."""
 
 
-def read(source: FileSource | PackageSource | FrameSource, frame: pd.DataFrame | None = None) -> pd.DataFrame:
+def read(
+    source: FileSource | PackageSource | FrameSource, frame: IntoDataFrame | None = None
+) -> pd.DataFrame:
     """Read a table.
 
     Parameters
@@ -24,7 +28,7 @@ def read(source: FileSource | PackageSource | FrameSource, frame: pd.DataFrame |
     source
         What the spec says.
     frame
-        The caller's frame; wins over the source.
+        The caller's frame, of pandas, polars, pyarrow or what else narwhals knows; wins over the source.
 
     Raises
     ------
@@ -37,7 +41,7 @@ def read(source: FileSource | PackageSource | FrameSource, frame: pd.DataFrame |
         path = shipped_file(source) if isinstance(source, PackageSource) else Path(source.path)
         frame = read_file(path, "csv" if isinstance(source, PackageSource) else source.type)
     if not isinstance(frame, pd.DataFrame):
-        raise DataError(f"the data must be a pandas DataFrame, not {type(frame).__name__}")
+        frame = to_pandas(frame)
     named = frame.set_axis([str(c) for c in frame.columns], axis="columns")
     duplicated = named.columns[named.columns.duplicated()]
     if len(duplicated):
@@ -45,6 +49,20 @@ def read(source: FileSource | PackageSource | FrameSource, frame: pd.DataFrame |
     if not len(frame):
         raise DataError("the table has no rows")
     return named
+
+
+def to_pandas(frame: Any) -> pd.DataFrame:
+    """Return a frame of another library as one of pandas.
+
+    Raises
+    ------
+    DataError
+        If it is none.
+    """
+    known = nw.from_native(frame, eager_only=True, pass_through=True)
+    if not isinstance(known, nw.DataFrame):
+        raise DataError(f"the data must be a pandas, polars or pyarrow frame, not {type(frame).__name__}")
+    return known.to_pandas()
 
 
 def read_file(path: Path, kind: str | None = None) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import pandas as pd
+from narwhals.typing import IntoDataFrame
 
 import scopefe
 from scopefe.audit.controls import CONTROLS, SEEDS, control, matched
@@ -60,7 +60,7 @@ class Scored:
     """
 
     spec: Spec
-    frame: pd.DataFrame | None
+    frame: IntoDataFrame | None
     store: Store
     listener: Listener
 
@@ -179,7 +179,7 @@ def ungated(spec: Spec, place: str | None = None) -> Spec:
 def audit_pool(
     spec: Spec,
     *,
-    data: pd.DataFrame | None = None,
+    data: IntoDataFrame | None = None,
     against: Mapping[str, Spec] | None = None,
     seeds: int = SEEDS,
     fresh: bool = False,

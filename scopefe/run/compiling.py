@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
+from narwhals.typing import IntoDataFrame
 
 from scopefe.components import Array
 from scopefe.data.dataset import Dataset
@@ -132,7 +132,7 @@ class Compiled:
 def compile(
     spec: Spec,
     *,
-    data: pd.DataFrame | None = None,
+    data: IntoDataFrame | None = None,
     static: bool = False,
     pool: Path | None = None,
     store: Store | None = None,
@@ -165,7 +165,7 @@ def compile(
 
 def _compile(
     spec: Spec,
-    frame: pd.DataFrame | None,
+    frame: IntoDataFrame | None,
     static: bool,
     pool: Path | None,
     bench: Workbench,
@@ -201,7 +201,7 @@ def _compile(
     return result
 
 
-def _gate(result: Compiled, place: str, frame: pd.DataFrame | None, above: tuple[str, ...]) -> None:
+def _gate(result: Compiled, place: str, frame: IntoDataFrame | None, above: tuple[str, ...]) -> None:
     """Carry out one of the two gates of a spec, and add it to the graph with what it computed."""
     spec, bench = result.spec, result.bench
     assert bench is not None
@@ -240,7 +240,7 @@ def _matched(
     spec: Spec,
     name: str,
     universe: Universe,
-    frame: pd.DataFrame | None,
+    frame: IntoDataFrame | None,
     bench: Workbench,
     above: tuple[str, ...],
 ) -> Scope:

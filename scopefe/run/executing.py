@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
+from narwhals.typing import IntoDataFrame
 
 import scopefe
 from scopefe.components import Array
@@ -92,7 +92,7 @@ class Run:
 def execute(
     spec: Spec,
     *,
-    data: pd.DataFrame | None = None,
+    data: IntoDataFrame | None = None,
     pool: Path | None = None,
     store: Store | None = None,
     listener: Listener = silent,

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
-import pandas as pd
+from narwhals.typing import IntoDataFrame
 
 from scopefe.components import Array
 from scopefe.data.dataset import Dataset, load_dataset
@@ -58,7 +58,7 @@ class Workbench:
     spec: Spec
     store: Store
     listener: Listener
-    frame: pd.DataFrame | None = None
+    frame: IntoDataFrame | None = None
     times: list[Timing] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
 
