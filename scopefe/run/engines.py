@@ -44,6 +44,7 @@ Submit = Callable[[Sequence[Any]], Result]
 CHUNK_SECONDS = 0.1
 CHUNK_ITEMS = 1000
 AHEAD = 2
+PULSE = 0.2
 SETTLE_SECONDS = 1.0
 LOSSES = 2
 POLL_SECONDS = 5.0
@@ -143,7 +144,10 @@ class Workers(ABC):
 
     def _finished(self, running: list[Chunk]) -> list[Chunk]:
         """Wait until a chunk is finished, and return all that are."""
-        wait([c.future for c in running], return_when=FIRST_COMPLETED)
+        futures = [c.future for c in running]
+        # a signal handler of another library may let a wait go on where Python's would end it
+        while not wait(futures, timeout=PULSE, return_when=FIRST_COMPLETED).done:
+            pass
         return [c for c in running if c.future.done()]
 
 
