@@ -6,6 +6,7 @@ import ast
 import hashlib
 import inspect
 import textwrap
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,7 +14,6 @@ from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 from pydantic import BaseModel, ConfigDict, create_model
 
 from scopefe.errors import ComponentError
@@ -74,11 +74,21 @@ class Keys:
         """Return int64 codes over other `labels`; -1 where the value is missing or not among them."""
         if labels is self.labels:
             return self.codes
-        if not len(labels) or not self.size:
-            return np.full(len(self), -1, dtype=np.int64)
-        position = pd.Index(labels, dtype=object).get_indexer(pd.Index(self.labels, dtype=object))
-        found = np.append(position, -1).astype(np.int64)
+        places = _places(labels)
+        found = np.array([*(places.get(label, -1) for label in self.labels.tolist()), -1], dtype=np.int64)
         return cast(Array, found[self._codes])
+
+
+_known: dict[int, tuple[weakref.ref[Array], dict[str | float, int]]] = {}
+
+
+def _places(labels: Array) -> dict[str | float, int]:
+    """Return the position of each label, found once for as long as the array is there."""
+    number = id(labels)
+    if number not in _known or _known[number][0]() is not labels:
+        places = {label: place for place, label in enumerate(labels.tolist())}
+        _known[number] = weakref.ref(labels, lambda _: _known.pop(number, None)), places
+    return _known[number][1]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -13,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from scopefe.components import CAT, Array, Operator, State
-from scopefe.data.kinds import encode_column
+from scopefe.data.kinds import encode_column, numbers
 from scopefe.data.table import Feature, FeatureKind, arguments_of, finite, number_keys
 from scopefe.errors import DataError, RecipeError, UnknownNameError, suggestion
 from scopefe.recipe.arrays import atomically, from_json, read_tables, to_json, write_tables
@@ -58,12 +59,11 @@ class Input:
         if isinstance(series, pd.DataFrame):
             raise RecipeError(f"the table has two columns named {self.name!r}")
         try:
-            feature = encode_column(self.name, series, self.kind, self.missing_as)
+            if self.kind == "categorical":
+                return encode_column(self.name, series, self.kind, self.missing_as)
+            values = numbers(self.name, series).astype(np.float32 if self.single else np.float64)
         except DataError as error:
             raise RecipeError(str(error)) from None
-        if feature.values is None:
-            return feature
-        values = feature.values.astype(np.float32 if self.single else np.float64)
         return Feature(self.name, self.kind, values, number_keys(values) if self.kind == "ordinal" else None)
 
 
@@ -155,10 +155,17 @@ class Recipe:
         """
         if not isinstance(frame, pd.DataFrame):
             raise RecipeError(f"a recipe is applied to a pandas DataFrame, not {type(frame).__name__}")
-        named = frame.set_axis([str(c) for c in frame.columns], axis="columns")
-        columns = {i.name: i.read(named) for i in self.inputs}
-        values = {f.name: f.apply(columns) for f in self.features}
-        return pd.DataFrame(values, index=frame.index, dtype=np.float64)
+        if frame.columns.inferred_type != "string":
+            frame = frame.set_axis([str(c) for c in frame.columns], axis="columns")
+        columns = {i.name: i.read(frame) for i in self.inputs}
+        values = np.empty((len(self.features), len(frame)))
+        for row, feature in zip(values, self.features, strict=True):
+            row[:] = feature.apply(columns)
+        return pd.DataFrame(values.T, frame.index, self._names.view())
+
+    @cached_property
+    def _names(self) -> pd.Index[str]:
+        return pd.Index([f.name for f in self.features], dtype="str")
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the recipe as JSON; large tables go to a Parquet file beside it.
