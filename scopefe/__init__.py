@@ -22,7 +22,7 @@ from scopefe.errors import (
 )
 
 if TYPE_CHECKING:
-    from scopefe.components import ANY, CAT, NUM, Keys, Ordered, SpecPath, State
+    from scopefe.components import ANY, CAT, NUM, Keys, Lookup, Ordered, SpecPath, State
     from scopefe.data.table import Table
     from scopefe.recipe.recipe import Recipe
     from scopefe.registry import operator, operator_gate, pair_gate
@@ -54,6 +54,7 @@ _LAZY = {
     "Estimate": "scopefe.run.api",
     "GateContext": "scopefe.space.context",
     "Keys": "scopefe.components",
+    "Lookup": "scopefe.components",
     "NUM": "scopefe.components",
     "Ordered": "scopefe.components",
     "PairSet": "scopefe.space.pairs",
@@ -92,6 +93,7 @@ __all__ = [
     "Estimate",
     "GateContext",
     "Keys",
+    "Lookup",
     "Ordered",
     "PairSet",
     "Recipe",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
+import math
 import textwrap
 import weakref
 from collections.abc import Callable, Mapping
@@ -120,6 +121,33 @@ class Ordered:
 Column = Array | Ordered | Keys
 
 
+@dataclass(frozen=True, eq=False)
+class Lookup:
+    """What an operator has learned, as a table: a row has the value of the table's row that has its keys.
+
+    Parameters
+    ----------
+    keys
+        By position of the input: its label in each row of the table, as in `Keys.labels`, shape (rows,). No
+        two rows have the same keys. A row of data that misses one of them has no value.
+    values
+        Numbers, shape (rows,).
+    default
+        Value where no row of the table has the keys.
+    lower
+        For values that are steps of a number: position of that input, and the number from which each row
+        holds up to the next one of the same keys, shape (rows,). Rows of the same keys are ascending.
+    between
+        Values of numbers above `lower`, where they differ from those of `lower` itself, shape (rows,).
+    """
+
+    keys: Mapping[int, Array]
+    values: Array
+    default: float = math.nan
+    lower: tuple[int, Array] | None = None
+    between: Array | None = None
+
+
 class Parameters(BaseModel):
     """Base of every parameter model made from a component's signature."""
 
@@ -193,6 +221,9 @@ class Operator(Component):
         Not symmetric, yet enumerated once per unordered pair unless ``directions: both``.
     ordered
         Numeric inputs arrive as `Ordered`.
+    words, latex, sql, python
+        The value as a phrase, as LaTeX and as expressions of other languages: templates with the inputs as
+        ``{0}`` and ``{1}`` and parameters by name; empty where the operator gives none.
     bound
         Parameter values.
     declared
@@ -204,6 +235,10 @@ class Operator(Component):
     symmetric: bool = False
     one_way: bool = False
     ordered: bool = False
+    words: str = ""
+    latex: str = ""
+    sql: str = ""
+    python: str = ""
     bound: Mapping[str, Any] = field(default_factory=dict)
     declared: str = ""
 
@@ -221,6 +256,11 @@ class Operator(Component):
     def learns(self) -> bool:
         """Whether the operator fits a state."""
         return inspect.isclass(self.target)
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Value of every parameter, by name."""
+        return dict(self.bound) or self.parameters().model_dump()
 
     @cached_property
     def _instance(self) -> Any:
@@ -256,6 +296,10 @@ class Operator(Component):
         """
         with np.errstate(all="ignore"):
             return cast(State, self._instance.fit(*self._given(columns))) if self.learns else {}
+
+    def lookup(self, state: State) -> Lookup | None:
+        """Return what was learned as a table; None if the operator does not give it so."""
+        return self._instance.lookup(state) if hasattr(self._instance, "lookup") else None
 
     def apply(self, state: State, *columns: Column) -> Array:
         """Compute the values of rows from a fitted state.
