@@ -243,7 +243,7 @@ def test_numeric_warnings_of_a_component_are_not_the_user_s(own):
         (lambda c: c.find("probee"), "unknown component 'probee'; did you mean 'probe'?"),
         (
             lambda c: c.operator_gates["zzz"],
-            "unknown operator gate 'zzz'; known: all, list, probe, ",
+            "unknown operator gate 'zzz'; known: all, features, list, probe, ",
         ),
         (lambda c: Components().operators["x"], "unknown operator 'x'"),
     ],
