@@ -24,6 +24,7 @@ from scopefe.errors import (
 if TYPE_CHECKING:
     from scopefe.components import ANY, CAT, NUM, Keys, Lookup, Ordered, SpecPath, State
     from scopefe.data.table import Table
+    from scopefe.recipe.explaining import explain
     from scopefe.recipe.recipe import Recipe
     from scopefe.registry import operator, operator_gate, pair_gate
     from scopefe.run.api import (
@@ -75,6 +76,7 @@ _LAZY = {
     "compile": "scopefe.run.api",
     "estimate": "scopefe.run.api",
     "execute": "scopefe.run.api",
+    "explain": "scopefe.recipe.explaining",
     "load_spec": "scopefe.spec.loader",
     "load_study": "scopefe.spec.study",
     "operator": "scopefe.registry",
@@ -119,6 +121,7 @@ __all__ = [
     "compile",
     "estimate",
     "execute",
+    "explain",
     "load_spec",
     "load_study",
     "operator",

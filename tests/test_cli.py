@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -20,7 +21,10 @@ from scopefe.cli.graph_files import Box, dot, mermaid, svg
 from scopefe.cli.init import scalar
 from scopefe.cli.main import COMMANDS, cli
 from scopefe.cli.progress import Lines, describe
+from scopefe.data.kinds import encode
+from scopefe.recipe.fitting import described, fit_recipe
 from scopefe.run.progress import Event
+from scopefe.space.expression import Apply, Leaf
 from scopefe.spec.loader import load_spec
 
 Cli = Callable[..., Result]
@@ -513,6 +517,66 @@ def test_transform_with_an_operator_of_ones_own(run: Cli) -> None:
     assert result.exit_code == 3
     assert "needs a module" in result.stderr
     assert run("transform", folder, "table.csv", "-o", "out.csv", "--module", "ops.py").exit_code == 0
+
+
+# ---- explain, freeze, export
+
+
+def test_explain(run: Cli, folder: Path) -> None:
+    result = run("explain", folder)
+    assert (result.exit_code, result.stderr) == (0, "")
+    told = result.stdout.split("\n\n")[0].splitlines()
+    assert told[:2] == ["1. (a*b)", "   Product of a and b."]
+    lines = {line[3:15].strip(): line[15:] for line in told[2:]}
+    assert lines["inputs"] == "a (numerical), b (numerical)"
+    assert (lines["formula"], lines["LaTeX"]) == ("(a*b)", r"\text{a} \cdot \text{b}")
+    assert float(lines["gain"]) > 0 and float(lines["importance"]) > 0
+    assert re.fullmatch(r"192 rows, \d\.\d % missing, \d+ distinct", lines["values"])
+    assert lines[""].startswith("min -")
+
+
+def test_explain_as_json(run: Cli, folder: Path) -> None:
+    document = json.loads(run("explain", folder / "recipe.json", "--json").stdout)
+    assert set(document) == {"name", "key", "features"}
+    first = document["features"][0]
+    assert list(first) == ["rank", "name", "formula", "words", "latex", "operator", "inputs", "gain",
+                           "importance", "distribution"]  # fmt: skip
+    assert first["inputs"] == [{"name": n, "kind": "numerical"} for n in "ab"]
+    found = first["distribution"]
+    assert list(found) == ["count", "missing", "distinct", "min", "quartiles", "max"]
+    values = scopefe.Recipe.load(folder / "recipe.json").transform(table())["(a*b)"]
+    assert found["min"] >= values.min() and found["max"] <= values.max()
+
+
+def test_explain_what_has_no_words_of_its_own(run: Cli) -> None:
+    args = ["--module", "ops.py", "--set", "operators.use=[ratio_of_logs]", "--set", "evaluation.seeds=0"]
+    folder = json.loads(run("execute", "mine.yaml", *args, "--json", "--no-html").stdout)["run_dir"]
+    text = run("explain", folder, "--module", "ops.py").stdout
+    assert re.search(r"^   ratio_of_logs of \w+ and \w+: log\|a\| over log\|b\|\.$", text, re.MULTILINE)
+    assert r"\operatorname{ratio\_of\_logs}(\text{" in text
+
+
+def test_explain_categories(run: Cli) -> None:
+    frame = pd.DataFrame({"k": ["a", "b", "a", None], "o": [1.0, 2.0, 1.0, 3.0]})
+    encoded = encode(frame, np.arange(4))
+    operator = scopefe.registry.components().operators["Combine"]
+    chosen = [(Apply("Combine", (Leaf("k"), Leaf("o")), True), operator, 0.5, 1.0)]
+    described(fit_recipe("n", "k", encoded, chosen), encoded).save("r.json")
+    lines = run("explain", "r.json").stdout.splitlines()[-3:]
+    assert [line.split(None, 1)[-1].strip() for line in lines] == [
+        "4 rows, 25.0 % missing, 2 categories", "(a, 1.0): 2 rows", "(b, 2.0): 1 rows",
+    ]  # fmt: skip
+    found = json.loads(run("explain", "r.json", "--json").stdout)["features"][0]["distribution"]
+    assert found["most_frequent"][0] == {"category": 0, "rows": 2, "labels": ["a", "1.0"]}
+    fit_recipe("n", "k", encoded, []).save("none.json")
+    result = run("explain", "none.json")
+    assert (result.stdout, result.stderr) == ("", "the recipe has no features\n")
+
+
+@pytest.mark.parametrize("command", [["explain"]])
+def test_recipes_that_cannot_be_read(run: Cli, command: list[str]) -> None:
+    result = run(*command, "nosuch.json")
+    assert (result.exit_code, result.stderr) == (3, "error: there is no recipe 'nosuch.json'\n")
 
 
 SCRIPT = Path(sys.executable).with_name("scopefe")

@@ -31,6 +31,7 @@ from scopefe.evaluate.downstream import (
     transductive_features,
 )
 from scopefe.evaluate.learners import require
+from scopefe.recipe.fitting import described
 from scopefe.recipe.recipe import Recipe
 from scopefe.report import build
 from scopefe.report.html import render
@@ -134,6 +135,7 @@ def execute(
     kept, choice = keep(compiled, candidates, selected, watch)
     _extend(compiled, spec, selected, watch.stop)
     recipe = recipe_of(compiled, dataset.development, selected, kept, compiled.graph["recipe"].key)
+    recipe = described(recipe, dataset.development)
     evaluation = _evaluate(compiled, dataset, recipe, kept, watch)
     facts, paths = build.data_facts(spec, dataset), dict[str, str]()
     times = [_step_time(t) for t in bench.times]
