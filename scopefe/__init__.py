@@ -24,6 +24,7 @@ from scopefe.errors import (
 if TYPE_CHECKING:
     from scopefe.components import ANY, CAT, NUM, Keys, Lookup, Ordered, SpecPath, State
     from scopefe.data.table import Table
+    from scopefe.export.freezing import freeze
     from scopefe.recipe.explaining import explain
     from scopefe.recipe.recipe import Recipe
     from scopefe.registry import operator, operator_gate, pair_gate
@@ -77,6 +78,7 @@ _LAZY = {
     "estimate": "scopefe.run.api",
     "execute": "scopefe.run.api",
     "explain": "scopefe.recipe.explaining",
+    "freeze": "scopefe.export.freezing",
     "load_spec": "scopefe.spec.loader",
     "load_study": "scopefe.spec.study",
     "operator": "scopefe.registry",
@@ -122,6 +124,7 @@ __all__ = [
     "estimate",
     "execute",
     "explain",
+    "freeze",
     "load_spec",
     "load_study",
     "operator",

@@ -573,7 +573,38 @@ def test_explain_categories(run: Cli) -> None:
     assert (result.stdout, result.stderr) == ("", "the recipe has no features\n")
 
 
-@pytest.mark.parametrize("command", [["explain"]])
+def test_a_frozen_spec_runs(run: Cli, folder: Path) -> None:
+    Path("specs").mkdir()
+    result = run("freeze", folder, "--spec", "mine.yaml", "-o", "specs/frozen.yaml")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "wrote specs/frozen.yaml\n")
+    assert "extends: ../mine.yaml" in Path("specs/frozen.yaml").read_text()
+    done = json.loads(run("execute", "specs/frozen.yaml", "--json", "--no-html").stdout)
+    assert sorted(done["selected"]) == sorted(scopefe.Recipe.load(folder / "recipe.json").formulas)
+    text = run("freeze", folder).stdout
+    assert "extends" not in text and "--with" in text
+    Path("alone.yaml").write_text(text)
+    assert "data.target is missing" in run("validate", "alone.yaml").stderr
+    Path("data.yaml").write_text("data: {source: table.csv, target: target}\n")
+    counted = json.loads(
+        run("compile", "alone.yaml", "--with", "data.yaml", "--no-estimate", "--json").stdout
+    )
+    assert counted[0]["pool"]["raw"] == len(done["selected"])
+    assert "extends: openfe\n" in run("freeze", folder, "--spec", "openfe").stdout
+    result = run("freeze", folder, "--spec", "mne.yaml")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == "error: there is no spec 'mne.yaml'; did you mean 'mine.yaml'?\n"
+
+
+def test_a_frozen_spec_names_modules(run: Cli) -> None:
+    args = ["--module", "ops.py", "--set", "operators.use=[ratio_of_logs]", "--set", "evaluation.seeds=0"]
+    folder = json.loads(run("execute", "mine.yaml", *args, "--json", "--no-html").stdout)["run_dir"]
+    Path("specs").mkdir()
+    run("freeze", folder, "--spec", "mine.yaml", "--module", "ops.py", "-o", "specs/frozen.yaml")
+    assert "modules: [../ops.py]" in Path("specs/frozen.yaml").read_text()
+    assert run("validate", "specs/frozen.yaml").exit_code == 0
+
+
+@pytest.mark.parametrize("command", [["explain"], ["freeze"]])
 def test_recipes_that_cannot_be_read(run: Cli, command: list[str]) -> None:
     result = run(*command, "nosuch.json")
     assert (result.exit_code, result.stderr) == (3, "error: there is no recipe 'nosuch.json'\n")

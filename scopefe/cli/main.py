@@ -28,6 +28,7 @@ COMMANDS = {
     "report": "Render the HTML report of a run again.",
     "transform": "Add a recipe's features to a table.",
     "explain": "Say what the features of a recipe are.",
+    "freeze": "Write a spec of exactly a recipe's features.",
     "cache": "See and clear what runs have stored.",
 }
 
