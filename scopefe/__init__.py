@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from scopefe.components import ANY, CAT, NUM, Keys, Lookup, Ordered, SpecPath, State
     from scopefe.data.table import Table
     from scopefe.export.freezing import freeze
+    from scopefe.export.python import to_python
+    from scopefe.export.sql import to_sql
     from scopefe.recipe.explaining import explain
     from scopefe.recipe.recipe import Recipe
     from scopefe.registry import operator, operator_gate, pair_gate
@@ -85,6 +87,8 @@ _LAZY = {
     "operator_gate": "scopefe.registry",
     "pair_gate": "scopefe.registry",
     "run_study": "scopefe.run.api",
+    "to_python": "scopefe.export.python",
+    "to_sql": "scopefe.export.sql",
 }
 
 __all__ = [
@@ -131,6 +135,8 @@ __all__ = [
     "operator_gate",
     "pair_gate",
     "run_study",
+    "to_python",
+    "to_sql",
 ]
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())

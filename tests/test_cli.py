@@ -554,6 +554,10 @@ def test_explain_what_has_no_words_of_its_own(run: Cli) -> None:
     text = run("explain", folder, "--module", "ops.py").stdout
     assert re.search(r"^   ratio_of_logs of \w+ and \w+: log\|a\| over log\|b\|\.$", text, re.MULTILINE)
     assert r"\operatorname{ratio\_of\_logs}(\text{" in text
+    for to in ("sql", "python"):
+        result = run("export", folder, "--to", to, "--module", "ops.py")
+        assert (result.exit_code, len(result.stderr.splitlines())) == (3, 1)
+        assert f"operators with {to} or a lookup, but 'ratio_of_logs' gives neither" in result.stderr
 
 
 def test_explain_categories(run: Cli) -> None:
@@ -604,7 +608,55 @@ def test_a_frozen_spec_names_modules(run: Cli) -> None:
     assert run("validate", "specs/frozen.yaml").exit_code == 0
 
 
-@pytest.mark.parametrize("command", [["explain"], ["freeze"]])
+def test_export(run: Cli, folder: Path) -> None:
+    text = run("export", folder, "--to", "json").stdout
+    assert json.loads(text) == json.loads((folder / "recipe.json").read_text())
+    text = run("export", folder, "--to", "python").stdout
+    assert "def transform(frame: pd.DataFrame)" in text and "import scopefe" not in text
+    for to, name in (("json", "r.json"), ("python", "features.py")):
+        result = run("export", folder, "--to", to, "-o", name)
+        assert (result.exit_code, result.stdout, result.stderr) == (0, "", f"wrote {name}\n")
+    assert Path("features.py").read_text() == text
+    assert not list(Path().glob(".*"))
+
+
+def test_export_to_sql(run: Cli, folder: Path) -> None:
+    pytest.importorskip("sqlglot")
+    result = run("export", folder, "--to", "sql", "--table", "houses", "--keep", "a", "--keep", "b")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "FROM houses" in result.stdout
+    assert 'keep1 AS "a",\n  keep2 AS "b",' in result.stdout
+    args = ["--dialect", "bigquery", "--create-tables", "-o", "q.sql"]
+    assert run("export", folder, "--to", "sql", *args).stderr == "wrote q.sql\n"
+    assert "FLOAT64" in Path("q.sql").read_text()
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "says"),
+    [
+        (["--to", "sqll"], 2, "error: unknown format 'sqll'; did you mean 'sql'?"),
+        (["--to", "sql", "--dialect", "duck"], 2, "error: unknown dialect 'duck'; did you mean 'duckdb'?"),
+        (
+            ["--to", "sql", "--keep", "(a*b)"],
+            3,
+            "error: the column to keep '(a*b)' has the name of a feature",
+        ),
+        (["--to", "json", "--dialect", "duckdb"], 2, "Error: --dialect is for --to sql"),
+        (["--to", "python", "--create-tables"], 2, "Error: --create-tables is for --to sql"),
+        ([], 2, "Error: Missing option '--to'."),
+        (["--to", "json", "-o", "no/r.json"], 2, "there is no folder 'no'"),
+    ],
+)
+def test_export_that_does_not_fit(run: Cli, folder: Path, args: list[str], code: int, says: str) -> None:
+    pytest.importorskip("sqlglot")
+    before = sorted(Path().iterdir())
+    result = run("export", folder, *args)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert says in result.stderr.splitlines()[-1]
+    assert sorted(Path().iterdir()) == before
+
+
+@pytest.mark.parametrize("command", [["explain"], ["freeze"], ["export", "--to", "json"]])
 def test_recipes_that_cannot_be_read(run: Cli, command: list[str]) -> None:
     result = run(*command, "nosuch.json")
     assert (result.exit_code, result.stderr) == (3, "error: there is no recipe 'nosuch.json'\n")

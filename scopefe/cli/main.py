@@ -29,6 +29,7 @@ COMMANDS = {
     "transform": "Add a recipe's features to a table.",
     "explain": "Say what the features of a recipe are.",
     "freeze": "Write a spec of exactly a recipe's features.",
+    "export": "Write a recipe as SQL, Python or JSON.",
     "cache": "See and clear what runs have stored.",
 }
 
