@@ -34,6 +34,40 @@ def listed(
     return scope.only(lambda i: names[i] in use)
 
 
+@operator_gate("features")
+def features(
+    context: GateContext,
+    scope: Scope,
+    *,
+    use: Annotated[
+        list[Annotated[list[str], Field(min_length=2)]],
+        Field(description="Keys of the candidates to keep, such as [abs, x] and [+, x, y]."),
+    ],
+) -> Scope:
+    """Admit the candidates that are named by their keys."""
+    ids = [_candidate(context, *key) for key in use]
+    return Scope.of_ids(context.universe, np.array(ids, dtype=np.int64))
+
+
+def _candidate(context: GateContext, name: str, *inputs: str) -> int:
+    universe = context.universe
+    operators = [o.name for o in universe.operators]
+    if name not in operators:
+        raise UnknownNameError("operator", name, operators)
+    for feature in inputs:
+        if feature not in universe.names:
+            raise UnknownNameError("feature", feature, universe.names)
+    number, places = operators.index(name), [universe.names.index(feature) for feature in inputs]
+    ids = np.array([-1])
+    if len(places) == universe.operators[number].arity:
+        left, right, *_ = np.array([*places, -1])[:, None]
+        ids = universe.encode(number, left, right)
+    if ids[0] < 0:
+        kinds = ", ".join(f"{universe.names[i]} ({universe.kinds[i]})" for i in places)
+        raise ComponentError(f"{name!r} does not take {kinds}; operators.directions may have to be both")
+    return int(ids[0])
+
+
 @operator_gate("probe")
 def probe(
     context: GateContext,

@@ -7,9 +7,10 @@ missing member is missing.
 from __future__ import annotations
 
 import numpy as np
+from scopefe.operators.group import ByGroup
 from scopefe.operators.kernels import number_pairs
 
-from scopefe import CAT, Keys, State, operator
+from scopefe import CAT, Keys, Lookup, State, operator
 from scopefe.components import Array
 
 NAMES = ("CombineThenFreq", "GroupByThenNUnique", "Combine")
@@ -36,8 +37,18 @@ class _Pairs:
         codes = left.coded_as(rows), right.coded_as(columns)
         return number_pairs(codes[0], codes[1], len(rows), len(columns), known, False)[0]
 
+    def pairs(self, state: State) -> dict[int, Array]:
+        """Return the labels of every pair."""
+        return {0: state["left_labels"][state["left"]], 1: state["right_labels"][state["right"]]}
 
-@operator("CombineThenFreq", takes=(CAT, CAT), symmetric=True)
+
+@operator(
+    "CombineThenFreq",
+    takes=(CAT, CAT),
+    symmetric=True,
+    words="How often the pair of {0} and {1} occurs among the fitted rows",
+    latex=r"\operatorname{{freq}}({0}, {1})",
+)
 class CombineThenFreq(_Pairs):
     """Number of fitted rows with the same pair of values; 0 for a pair not seen."""
 
@@ -47,9 +58,18 @@ class CombineThenFreq(_Pairs):
         counts[left.missing | right.missing] = np.nan
         return counts
 
+    def lookup(self, state: State) -> Lookup:
+        """Give the counts by pair."""
+        return Lookup(self.pairs(state), state["counts"], default=0)
 
-@operator("GroupByThenNUnique", takes=(CAT, CAT))
-class GroupNUnique:
+
+@operator(
+    "GroupByThenNUnique",
+    takes=(CAT, CAT),
+    words="Number of distinct values of {0} among the fitted rows with the same {1}",
+    latex=r"\operatorname{{nunique}}({0} \mid {1})",
+)
+class GroupNUnique(ByGroup):
     """Number of distinct values of the first feature within the groups of the second."""
 
     def fit(self, values: Keys, keys: Keys) -> State:
@@ -59,15 +79,22 @@ class GroupNUnique:
         counts[keys.counts == 0] = np.nan
         return {"labels": keys.labels, "values": counts}
 
-    def apply(self, state: State, values: Keys, keys: Keys) -> Array:
-        """Look the groups up."""
-        return np.append(state["values"], np.nan)[keys.coded_as(state["labels"])]
 
-
-@operator("Combine", takes=(CAT, CAT), gives=CAT, symmetric=True)
+@operator(
+    "Combine",
+    takes=(CAT, CAT),
+    gives=CAT,
+    symmetric=True,
+    words="{0} and {1} as one category",
+    latex=r"({0}, {1})",
+)
 class Combine(_Pairs):
     """The pair of values as one category, numbered by first appearance; a pair not seen is missing."""
 
     def apply(self, state: State, left: Keys, right: Keys) -> Array:
         """Look the pairs up."""
         return self.numbers(state, left, right)
+
+    def lookup(self, state: State) -> Lookup:
+        """Give the numbers of the pairs."""
+        return Lookup(self.pairs(state), np.arange(len(state["counts"])))

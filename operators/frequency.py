@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from scopefe import ANY, Keys, State, operator
+from scopefe import ANY, Keys, Lookup, State, operator
 from scopefe.components import Array
 
 NAMES = ("freq",)
 
 
-@operator("freq", takes=(ANY,))
+@operator(
+    "freq",
+    takes=(ANY,),
+    words="How often the value of {0} occurs among the fitted rows",
+    latex=r"\operatorname{{freq}}({0})",
+)
 class Frequency:
     """Number of fitted rows with the same value; 0 for a value not seen, missing for a missing one."""
 
@@ -23,3 +28,7 @@ class Frequency:
         counts = np.append(state["counts"], 0).astype(np.float64)[keys.coded_as(state["labels"])]
         counts[keys.missing] = np.nan
         return counts
+
+    def lookup(self, state: State) -> Lookup:
+        """Give the counts by label."""
+        return Lookup({0: state["labels"]}, state["counts"], default=0)

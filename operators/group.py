@@ -10,8 +10,8 @@ from abc import ABC, abstractmethod
 import numpy as np
 from scopefe.operators import kernels
 
-from scopefe import CAT, NUM, Keys, Ordered, State, operator
-from scopefe.components import Array
+from scopefe import CAT, NUM, Keys, Lookup, Ordered, State, operator
+from scopefe.components import Array, Column
 
 NAMES = (
     "GroupByThenMin",
@@ -23,7 +23,19 @@ NAMES = (
 )
 
 
-class _Statistic(ABC):
+class ByGroup:
+    """A number per group: state of `labels` and `values`."""
+
+    def apply(self, state: State, values: Column, keys: Keys) -> Array:
+        """Look the groups up."""
+        return np.append(state["values"], np.nan)[keys.coded_as(state["labels"])]
+
+    def lookup(self, state: State) -> Lookup:
+        """Give the numbers by group."""
+        return Lookup({1: state["labels"]}, state["values"])
+
+
+class _Statistic(ByGroup, ABC):
     @abstractmethod
     def statistic(self, values: Array, keys: Keys) -> Array:
         """Return one number per label."""
@@ -32,12 +44,13 @@ class _Statistic(ABC):
         """Compute the statistic of every group."""
         return {"labels": keys.labels, "values": self.statistic(values, keys)}
 
-    def apply(self, state: State, values: Array, keys: Keys) -> Array:
-        """Look the groups up."""
-        return np.append(state["values"], np.nan)[keys.coded_as(state["labels"])]
 
-
-@operator("GroupByThenMin", takes=(NUM, CAT))
+@operator(
+    "GroupByThenMin",
+    takes=(NUM, CAT),
+    words="Smallest {0} among the fitted rows with the same {1}",
+    latex=r"\operatorname{{min}}({0} \mid {1})",
+)
 class GroupMin(_Statistic):
     """Smallest value in the row's group."""
 
@@ -45,7 +58,12 @@ class GroupMin(_Statistic):
         return kernels.group_extremes(values, keys.codes, keys.size, False)
 
 
-@operator("GroupByThenMax", takes=(NUM, CAT))
+@operator(
+    "GroupByThenMax",
+    takes=(NUM, CAT),
+    words="Largest {0} among the fitted rows with the same {1}",
+    latex=r"\operatorname{{max}}({0} \mid {1})",
+)
 class GroupMax(_Statistic):
     """Largest value in the row's group."""
 
@@ -53,7 +71,12 @@ class GroupMax(_Statistic):
         return kernels.group_extremes(values, keys.codes, keys.size, True)
 
 
-@operator("GroupByThenMean", takes=(NUM, CAT))
+@operator(
+    "GroupByThenMean",
+    takes=(NUM, CAT),
+    words="Mean of {0} among the fitted rows with the same {1}",
+    latex=r"\operatorname{{mean}}({0} \mid {1})",
+)
 class GroupMean(_Statistic):
     """Mean of the row's group."""
 
@@ -61,8 +84,14 @@ class GroupMean(_Statistic):
         return kernels.group_means(values, keys.codes, keys.size)
 
 
-@operator("GroupByThenMedian", takes=(NUM, CAT), ordered=True)
-class GroupMedian:
+@operator(
+    "GroupByThenMedian",
+    takes=(NUM, CAT),
+    ordered=True,
+    words="Median of {0} among the fitted rows with the same {1}",
+    latex=r"\operatorname{{median}}({0} \mid {1})",
+)
+class GroupMedian(ByGroup):
     """Median of the row's group."""
 
     def fit(self, values: Ordered, keys: Keys) -> State:
@@ -76,12 +105,13 @@ class GroupMedian:
         medians[some] = np.where(low == high, low, (low.astype(np.float64) + high) / 2)
         return {"labels": keys.labels, "values": medians}
 
-    def apply(self, state: State, values: Ordered, keys: Keys) -> Array:
-        """Look the groups up."""
-        return np.append(state["values"], np.nan)[keys.coded_as(state["labels"])]
 
-
-@operator("GroupByThenStd", takes=(NUM, CAT))
+@operator(
+    "GroupByThenStd",
+    takes=(NUM, CAT),
+    words="Standard deviation of {0} among the fitted rows with the same {1}",
+    latex=r"\operatorname{{std}}({0} \mid {1})",
+)
 class GroupStd(_Statistic):
     """Sample standard deviation (n - 1) of the row's group."""
 
@@ -89,7 +119,13 @@ class GroupStd(_Statistic):
         return kernels.group_deviations(values, keys.codes, keys.size)
 
 
-@operator("GroupByThenRank", takes=(NUM, CAT), ordered=True)
+@operator(
+    "GroupByThenRank",
+    takes=(NUM, CAT),
+    ordered=True,
+    words="Percentile rank of {0} among the fitted rows with the same {1}",
+    latex=r"\operatorname{{rank}}({0} \mid {1})",
+)
 class GroupRank:
     """Percentile rank of the value among the n fitted values of its group.
 
@@ -107,3 +143,26 @@ class GroupRank:
         codes = keys.coded_as(state["labels"])
         double, fitted = (v.astype(np.float64, copy=False) for v in (values.values, state["values"]))
         return kernels.group_ranks(double, values.order, codes, state["starts"], fitted)
+
+    def lookup(self, state: State) -> Lookup:
+        """Give the ranks of the distinct values of each group, and of what is below and between them."""
+        starts, fitted = state["starts"], state["values"].astype(np.float64)
+        sizes = np.diff(starts)
+        groups = np.repeat(np.arange(len(sizes)), sizes)
+        first = np.flatnonzero(_changes(groups) | _changes(fitted))
+        group, n = groups[first], sizes[groups[first]]
+        less, equal = first - starts[group], np.diff(np.append(first, len(fitted)))
+        start = first[(less == 0) & (fitted[first] > -np.inf)]
+        below = 0.5 / sizes[groups[start]]
+        order = np.argsort(np.append(groups[start], group), kind="stable")
+        return Lookup(
+            {1: state["labels"][np.append(groups[start], group)[order]]},
+            np.minimum(1, np.append(below, (less + (equal + 1) / 2) / n))[order],
+            lower=(0, np.append(np.full(len(start), -np.inf), fitted[first])[order]),
+            between=np.minimum(1, np.append(below, (less + equal + 0.5) / n))[order],
+        )
+
+
+def _changes(values: Array) -> Array:
+    """Boolean: where a value is not the one before; the first is none."""
+    return np.append(True, values[1:] != values[:-1])[: len(values)]

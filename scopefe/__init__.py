@@ -22,8 +22,12 @@ from scopefe.errors import (
 )
 
 if TYPE_CHECKING:
-    from scopefe.components import ANY, CAT, NUM, Keys, Ordered, SpecPath, State
+    from scopefe.components import ANY, CAT, NUM, Keys, Lookup, Ordered, SpecPath, State
     from scopefe.data.table import Table
+    from scopefe.export.freezing import freeze
+    from scopefe.export.python import to_python
+    from scopefe.export.sql import to_sql
+    from scopefe.recipe.explaining import explain
     from scopefe.recipe.recipe import Recipe
     from scopefe.registry import operator, operator_gate, pair_gate
     from scopefe.run.api import (
@@ -54,6 +58,7 @@ _LAZY = {
     "Estimate": "scopefe.run.api",
     "GateContext": "scopefe.space.context",
     "Keys": "scopefe.components",
+    "Lookup": "scopefe.components",
     "NUM": "scopefe.components",
     "Ordered": "scopefe.components",
     "PairSet": "scopefe.space.pairs",
@@ -74,12 +79,16 @@ _LAZY = {
     "compile": "scopefe.run.api",
     "estimate": "scopefe.run.api",
     "execute": "scopefe.run.api",
+    "explain": "scopefe.recipe.explaining",
+    "freeze": "scopefe.export.freezing",
     "load_spec": "scopefe.spec.loader",
     "load_study": "scopefe.spec.study",
     "operator": "scopefe.registry",
     "operator_gate": "scopefe.registry",
     "pair_gate": "scopefe.registry",
     "run_study": "scopefe.run.api",
+    "to_python": "scopefe.export.python",
+    "to_sql": "scopefe.export.sql",
 }
 
 __all__ = [
@@ -92,6 +101,7 @@ __all__ = [
     "Estimate",
     "GateContext",
     "Keys",
+    "Lookup",
     "Ordered",
     "PairSet",
     "Recipe",
@@ -117,12 +127,16 @@ __all__ = [
     "compile",
     "estimate",
     "execute",
+    "explain",
+    "freeze",
     "load_spec",
     "load_study",
     "operator",
     "operator_gate",
     "pair_gate",
     "run_study",
+    "to_python",
+    "to_sql",
 ]
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
+import math
 import textwrap
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,7 +15,6 @@ from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 from pydantic import BaseModel, ConfigDict, create_model
 
 from scopefe.errors import ComponentError
@@ -74,11 +75,21 @@ class Keys:
         """Return int64 codes over other `labels`; -1 where the value is missing or not among them."""
         if labels is self.labels:
             return self.codes
-        if not len(labels) or not self.size:
-            return np.full(len(self), -1, dtype=np.int64)
-        position = pd.Index(labels, dtype=object).get_indexer(pd.Index(self.labels, dtype=object))
-        found = np.append(position, -1).astype(np.int64)
+        places = _places(labels)
+        found = np.array([*(places.get(label, -1) for label in self.labels.tolist()), -1], dtype=np.int64)
         return cast(Array, found[self._codes])
+
+
+_known: dict[int, tuple[weakref.ref[Array], dict[str | float, int]]] = {}
+
+
+def _places(labels: Array) -> dict[str | float, int]:
+    """Return the position of each label, found once for as long as the array is there."""
+    number = id(labels)
+    if number not in _known or _known[number][0]() is not labels:
+        places = {label: place for place, label in enumerate(labels.tolist())}
+        _known[number] = weakref.ref(labels, lambda _: _known.pop(number, None)), places
+    return _known[number][1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +119,33 @@ class Ordered:
 
 
 Column = Array | Ordered | Keys
+
+
+@dataclass(frozen=True, eq=False)
+class Lookup:
+    """What an operator has learned, as a table: a row has the value of the table's row that has its keys.
+
+    Parameters
+    ----------
+    keys
+        By position of the input: its label in each row of the table, as in `Keys.labels`, shape (rows,). No
+        two rows have the same keys. A row of data that misses one of them has no value.
+    values
+        Numbers, shape (rows,).
+    default
+        Value where no row of the table has the keys.
+    lower
+        For values that are steps of a number: position of that input, and the number from which each row
+        holds up to the next one of the same keys, shape (rows,). Rows of the same keys are ascending.
+    between
+        Values of numbers above `lower`, where they differ from those of `lower` itself, shape (rows,).
+    """
+
+    keys: Mapping[int, Array]
+    values: Array
+    default: float = math.nan
+    lower: tuple[int, Array] | None = None
+    between: Array | None = None
 
 
 class Parameters(BaseModel):
@@ -183,6 +221,9 @@ class Operator(Component):
         Not symmetric, yet enumerated once per unordered pair unless ``directions: both``.
     ordered
         Numeric inputs arrive as `Ordered`.
+    words, latex, sql, python
+        The value as a phrase, as LaTeX and as expressions of other languages: templates with the inputs as
+        ``{0}`` and ``{1}`` and parameters by name; empty where the operator gives none.
     bound
         Parameter values.
     declared
@@ -194,6 +235,10 @@ class Operator(Component):
     symmetric: bool = False
     one_way: bool = False
     ordered: bool = False
+    words: str = ""
+    latex: str = ""
+    sql: str = ""
+    python: str = ""
     bound: Mapping[str, Any] = field(default_factory=dict)
     declared: str = ""
 
@@ -211,6 +256,11 @@ class Operator(Component):
     def learns(self) -> bool:
         """Whether the operator fits a state."""
         return inspect.isclass(self.target)
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Value of every parameter, by name."""
+        return dict(self.bound) or self.parameters().model_dump()
 
     @cached_property
     def _instance(self) -> Any:
@@ -246,6 +296,10 @@ class Operator(Component):
         """
         with np.errstate(all="ignore"):
             return cast(State, self._instance.fit(*self._given(columns))) if self.learns else {}
+
+    def lookup(self, state: State) -> Lookup | None:
+        """Return what was learned as a table; None if the operator does not give it so."""
+        return self._instance.lookup(state) if hasattr(self._instance, "lookup") else None
 
     def apply(self, state: State, *columns: Column) -> Array:
         """Compute the values of rows from a fitted state.

@@ -134,11 +134,16 @@ def operator(
     symmetric: bool = False,
     one_way: bool = False,
     ordered: bool = False,
+    words: str = "",
+    latex: str = "",
+    sql: str = "",
+    python: str = "",
 ) -> Callable[[T], T]:
     """Register an operator.
 
     The decorated object is a function of one array per input, or a class with ``fit(*columns) → state`` and
-    ``apply(state, *columns) → values``. Keyword-only arguments are the operator's parameters.
+    ``apply(state, *columns) → values``, and perhaps ``lookup(state) → Lookup``. Keyword-only arguments are
+    the operator's parameters.
 
     Parameters
     ----------
@@ -154,6 +159,12 @@ def operator(
         The order matters, but only one is enumerated unless the spec says ``directions: both``.
     ordered
         ``NUM`` gives `Ordered`: the array, and its order, which is computed once for all candidates.
+    words, latex
+        The value as a phrase and as LaTeX, for people: ``"{0} divided by {1}"``. Inputs are ``{0}`` and
+        ``{1}``, parameters ``{name}``.
+    sql, python
+        The value as expressions for exports, of a function of numbers: in SQL, where a missing input is NULL,
+        and in Python with numpy as ``np``, where it is NaN.
 
     Raises
     ------
@@ -167,10 +178,17 @@ def operator(
     if (symmetric or one_way) and (len(takes) != 2 or takes[0] != takes[1]):
         raise ComponentError(f"operator {name!r}: symmetric and one_way need two inputs of one kind")
 
+    templates: dict[str, Any] = {"words": words, "latex": latex, "sql": sql, "python": python}
+
     def register(target: T) -> T:
+        if (sql or python) and (isinstance(target, type) or {*takes, gives} != {NUM}):
+            raise ComponentError(f"operator {name!r}: sql and python are for functions, from NUM to NUM")
+        declaration = Component.declaration(name, target)
+        _check_templates(name, templates, len(takes), declaration["parameters"].model_fields)
         _target.get().operators.add(
             Operator(
-                **Component.declaration(name, target),
+                **declaration,
+                **templates,
                 takes=takes,
                 gives=gives,
                 symmetric=symmetric,
@@ -181,6 +199,21 @@ def operator(
         return target
 
     return register
+
+
+def _check_templates(name: str, templates: Mapping[str, str], arity: int, parameters: Iterable[str]) -> None:
+    """Fill the templates of an operator on trial.
+
+    Raises
+    ------
+    ComponentError
+        If one of them cannot be filled.
+    """
+    for key, template in templates.items():
+        try:
+            template.format(*["x"] * arity, **dict.fromkeys(parameters, "x"))
+        except (IndexError, KeyError, ValueError) as error:
+            raise ComponentError(f"operator {name!r}: {key} cannot be filled in: {error}") from None
 
 
 def pair_gate(name: str) -> Callable[[T], T]:

@@ -267,6 +267,18 @@ def test_parts_of_the_rows_are_left_out_in_turn(rows, count, seed):
         assert len(used) + len(part.rows.test) == len(data.rows.development)
 
 
+@pytest.mark.parametrize("blocks", [1, 8])
+def test_all_are_kept_whatever_they_are_worth(blocks):
+    data = noise(400, 3)
+    overrides = ["selection.keep=all", f"selection.data_blocks={blocks}", "scope.operators=all"]
+    run = scopefe.execute(recommended(*overrides, "evaluation.seeds=0"), data=data, write=False)
+    report = run.report
+    assert report.selection.survivors == len(run.recipe.features) == report.space.pool.raw
+    assert any(f.gain <= 0 for f in run.recipe.features)
+    assert len(report.selection.rounds) == 1
+    assert "Every candidate of the pool is kept, whatever its gain." in report.notes
+
+
 def test_a_choice_is_kept_in_the_store(cache_dir):
     spec = recommended("evaluation.seeds=0")
     first, second = (scopefe.execute(spec, data=signal(), write=False).report for _ in range(2))
@@ -278,6 +290,7 @@ def test_a_choice_is_kept_in_the_store(cache_dir):
     ("overrides", "message"),
     [
         (["selection.engine=openfe"], "gain: cross-fitted is for engine: native"),
+        (["selection={engine: openfe, gain: single-split, keep: all}"], "keep: all is for engine: native"),
     ],
 )
 def test_what_does_not_go_together_is_said(overrides, message):

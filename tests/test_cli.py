@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -20,7 +21,10 @@ from scopefe.cli.graph_files import Box, dot, mermaid, svg
 from scopefe.cli.init import scalar
 from scopefe.cli.main import COMMANDS, cli
 from scopefe.cli.progress import Lines, describe
+from scopefe.data.kinds import encode
+from scopefe.recipe.fitting import described, fit_recipe
 from scopefe.run.progress import Event
+from scopefe.space.expression import Apply, Leaf
 from scopefe.spec.loader import load_spec
 
 Cli = Callable[..., Result]
@@ -513,6 +517,149 @@ def test_transform_with_an_operator_of_ones_own(run: Cli) -> None:
     assert result.exit_code == 3
     assert "needs a module" in result.stderr
     assert run("transform", folder, "table.csv", "-o", "out.csv", "--module", "ops.py").exit_code == 0
+
+
+# ---- explain, freeze, export
+
+
+def test_explain(run: Cli, folder: Path) -> None:
+    result = run("explain", folder)
+    assert (result.exit_code, result.stderr) == (0, "")
+    told = result.stdout.split("\n\n")[0].splitlines()
+    assert told[:2] == ["1. (a*b)", "   Product of a and b."]
+    lines = {line[3:15].strip(): line[15:] for line in told[2:]}
+    assert lines["inputs"] == "a (numerical), b (numerical)"
+    assert (lines["formula"], lines["LaTeX"]) == ("(a*b)", r"\text{a} \cdot \text{b}")
+    assert float(lines["gain"]) > 0 and float(lines["importance"]) > 0
+    assert re.fullmatch(r"192 rows, \d\.\d % missing, \d+ distinct", lines["values"])
+    assert lines[""].startswith("min -")
+
+
+def test_explain_as_json(run: Cli, folder: Path) -> None:
+    document = json.loads(run("explain", folder / "recipe.json", "--json").stdout)
+    assert set(document) == {"name", "key", "features"}
+    first = document["features"][0]
+    assert list(first) == ["rank", "name", "formula", "words", "latex", "operator", "inputs", "gain",
+                           "importance", "distribution"]  # fmt: skip
+    assert first["inputs"] == [{"name": n, "kind": "numerical"} for n in "ab"]
+    found = first["distribution"]
+    assert list(found) == ["count", "missing", "distinct", "min", "quartiles", "max"]
+    values = scopefe.Recipe.load(folder / "recipe.json").transform(table())["(a*b)"]
+    assert found["min"] >= values.min() and found["max"] <= values.max()
+
+
+def test_explain_what_has_no_words_of_its_own(run: Cli) -> None:
+    args = ["--module", "ops.py", "--set", "operators.use=[ratio_of_logs]", "--set", "evaluation.seeds=0"]
+    folder = json.loads(run("execute", "mine.yaml", *args, "--json", "--no-html").stdout)["run_dir"]
+    text = run("explain", folder, "--module", "ops.py").stdout
+    assert re.search(r"^   ratio_of_logs of \w+ and \w+: log\|a\| over log\|b\|\.$", text, re.MULTILINE)
+    assert r"\operatorname{ratio\_of\_logs}(\text{" in text
+    for to in ("sql", "python"):
+        result = run("export", folder, "--to", to, "--module", "ops.py")
+        assert (result.exit_code, len(result.stderr.splitlines())) == (3, 1)
+        assert f"operators with {to} or a lookup, but 'ratio_of_logs' gives neither" in result.stderr
+
+
+def test_explain_categories(run: Cli) -> None:
+    frame = pd.DataFrame({"k": ["a", "b", "a", None], "o": [1.0, 2.0, 1.0, 3.0]})
+    encoded = encode(frame, np.arange(4))
+    operator = scopefe.registry.components().operators["Combine"]
+    chosen = [(Apply("Combine", (Leaf("k"), Leaf("o")), True), operator, 0.5, 1.0)]
+    described(fit_recipe("n", "k", encoded, chosen), encoded).save("r.json")
+    lines = run("explain", "r.json").stdout.splitlines()[-3:]
+    assert [line.split(None, 1)[-1].strip() for line in lines] == [
+        "4 rows, 25.0 % missing, 2 categories", "(a, 1.0): 2 rows", "(b, 2.0): 1 rows",
+    ]  # fmt: skip
+    found = json.loads(run("explain", "r.json", "--json").stdout)["features"][0]["distribution"]
+    assert found["most_frequent"][0] == {"category": 0, "rows": 2, "labels": ["a", "1.0"]}
+    fit_recipe("n", "k", encoded, []).save("none.json")
+    result = run("explain", "none.json")
+    assert (result.stdout, result.stderr) == ("", "the recipe has no features\n")
+
+
+def test_a_frozen_spec_runs(run: Cli, folder: Path) -> None:
+    Path("specs").mkdir()
+    result = run("freeze", folder, "--spec", "mine.yaml", "-o", "specs/frozen.yaml")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "wrote specs/frozen.yaml\n")
+    assert "extends: ../mine.yaml" in Path("specs/frozen.yaml").read_text()
+    done = json.loads(run("execute", "specs/frozen.yaml", "--json", "--no-html").stdout)
+    assert sorted(done["selected"]) == sorted(scopefe.Recipe.load(folder / "recipe.json").formulas)
+    text = run("freeze", folder).stdout
+    assert "extends" not in text and "--with" in text
+    Path("alone.yaml").write_text(text)
+    assert "data.target is missing" in run("validate", "alone.yaml").stderr
+    Path("data.yaml").write_text("data: {source: table.csv, target: target}\n")
+    counted = json.loads(
+        run("compile", "alone.yaml", "--with", "data.yaml", "--no-estimate", "--json").stdout
+    )
+    assert counted[0]["pool"]["raw"] == len(done["selected"])
+    assert "extends: openfe\n" in run("freeze", folder, "--spec", "openfe").stdout
+    result = run("freeze", folder, "--spec", "mne.yaml")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == "error: there is no spec 'mne.yaml'; did you mean 'mine.yaml'?\n"
+
+
+def test_a_frozen_spec_names_modules(run: Cli) -> None:
+    args = ["--module", "ops.py", "--set", "operators.use=[ratio_of_logs]", "--set", "evaluation.seeds=0"]
+    folder = json.loads(run("execute", "mine.yaml", *args, "--json", "--no-html").stdout)["run_dir"]
+    Path("specs").mkdir()
+    run("freeze", folder, "--spec", "mine.yaml", "--module", "ops.py", "-o", "specs/frozen.yaml")
+    assert "modules: [../ops.py]" in Path("specs/frozen.yaml").read_text()
+    assert run("validate", "specs/frozen.yaml").exit_code == 0
+
+
+def test_export(run: Cli, folder: Path) -> None:
+    text = run("export", folder, "--to", "json").stdout
+    assert json.loads(text) == json.loads((folder / "recipe.json").read_text())
+    text = run("export", folder, "--to", "python").stdout
+    assert "def transform(frame: pd.DataFrame)" in text and "import scopefe" not in text
+    for to, name in (("json", "r.json"), ("python", "features.py")):
+        result = run("export", folder, "--to", to, "-o", name)
+        assert (result.exit_code, result.stdout, result.stderr) == (0, "", f"wrote {name}\n")
+    assert Path("features.py").read_text() == text
+    assert not list(Path().glob(".*"))
+
+
+def test_export_to_sql(run: Cli, folder: Path) -> None:
+    pytest.importorskip("sqlglot")
+    result = run("export", folder, "--to", "sql", "--table", "houses", "--keep", "a", "--keep", "b")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "FROM houses" in result.stdout
+    assert 'keep1 AS "a",\n  keep2 AS "b",' in result.stdout
+    args = ["--dialect", "bigquery", "--create-tables", "-o", "q.sql"]
+    assert run("export", folder, "--to", "sql", *args).stderr == "wrote q.sql\n"
+    assert "FLOAT64" in Path("q.sql").read_text()
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "says"),
+    [
+        (["--to", "sqll"], 2, "error: unknown format 'sqll'; did you mean 'sql'?"),
+        (["--to", "sql", "--dialect", "duck"], 2, "error: unknown dialect 'duck'; did you mean 'duckdb'?"),
+        (
+            ["--to", "sql", "--keep", "(a*b)"],
+            3,
+            "error: the column to keep '(a*b)' has the name of a feature",
+        ),
+        (["--to", "json", "--dialect", "duckdb"], 2, "Error: --dialect is for --to sql"),
+        (["--to", "python", "--create-tables"], 2, "Error: --create-tables is for --to sql"),
+        ([], 2, "Error: Missing option '--to'."),
+        (["--to", "json", "-o", "no/r.json"], 2, "there is no folder 'no'"),
+    ],
+)
+def test_export_that_does_not_fit(run: Cli, folder: Path, args: list[str], code: int, says: str) -> None:
+    pytest.importorskip("sqlglot")
+    before = sorted(Path().iterdir())
+    result = run("export", folder, *args)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert says in result.stderr.splitlines()[-1]
+    assert sorted(Path().iterdir()) == before
+
+
+@pytest.mark.parametrize("command", [["explain"], ["freeze"], ["export", "--to", "json"]])
+def test_recipes_that_cannot_be_read(run: Cli, command: list[str]) -> None:
+    result = run(*command, "nosuch.json")
+    assert (result.exit_code, result.stderr) == (3, "error: there is no recipe 'nosuch.json'\n")
 
 
 SCRIPT = Path(sys.executable).with_name("scopefe")

@@ -11,12 +11,12 @@ import pandas as pd
 import pytest
 
 import scopefe
-from scopefe import DataError
+from scopefe import DataError, components
 from scopefe.components import Keys
 from scopefe.data.dataset import Dataset, load_dataset
 from scopefe.data.kinds import encode, encode_column, kind_of
 from scopefe.data.source import read
-from scopefe.data.table import Feature, text_keys
+from scopefe.data.table import Feature, label_array, text_keys
 from scopefe.spec.models import Data
 
 
@@ -521,3 +521,16 @@ def test_frames_of_other_libraries_are_the_same_data(library):
     other = package.from_pandas(frame) if library == "polars" else package.Table.from_pandas(frame)
     first, second = (load_dataset(Data(target={"column": "y"}), table) for table in (frame, other))
     assert first.fingerprint == second.fingerprint
+
+
+def test_codes_over_other_labels():
+    keys = Keys(np.array([0, 1, 2, -1, 1]), label_array(["a", 1.0, "1"]))
+    other = label_array(["1", "b", 1.0])
+    for _ in range(2):
+        assert keys.coded_as(other).tolist() == [-1, 2, 0, -1, 2]
+    assert keys.coded_as(np.array([-0.0, 1.0])).tolist() == [-1, 1, -1, -1, 1]
+    assert keys.coded_as(np.empty(0)).tolist() == [-1] * 5
+    assert Keys(np.array([-1]), np.empty(0)).coded_as(other).tolist() == [-1]
+    known = len(components._known)
+    del other
+    assert len(components._known) == known - 1, "labels that are gone are forgotten"

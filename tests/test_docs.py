@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import re
 import shlex
 import shutil
@@ -16,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 from conftest import VARIABLE, find_data_folder
@@ -26,7 +29,12 @@ from scopefe.operators import DEFAULT
 import scopefe
 from scopefe import registry
 from scopefe.cli.main import COMMANDS, cli
+from scopefe.data.kinds import encode
+from scopefe.recipe.arrays import LARGE
+from scopefe.recipe.fitting import described, fit_recipe
+from scopefe.recipe.recipe import RECIPE_VERSION
 from scopefe.report import model
+from scopefe.space.expression import Apply, Leaf
 from scopefe.spec.models import Section, Spec
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -34,7 +42,7 @@ EXAMPLES = ROOT / "docs" / "examples"
 MEASURED = {"results.md", "performance.md"}
 PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").glob("*.md") if p.name not in MEASURED)]
 LINKED = [*PAGES, ROOT / "CHANGELOG.md", *sorted(ROOT / "docs" / name for name in MEASURED)]
-SPECS, RUNS = (ROOT / "docs" / name for name in ("specs.md", "runs.md"))
+SPECS, RUNS, RECIPES = (ROOT / "docs" / name for name in ("specs.md", "runs.md", "recipes.md"))
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 STEPS = (
@@ -304,6 +312,22 @@ def test_every_field_of_the_report_is_documented() -> None:
     }
     assert documented == known
     assert f"`report_version` is {model.REPORT_VERSION}" in text
+
+
+def test_every_field_of_a_recipe_is_documented(tmp_path: Path) -> None:
+    text = RECIPES.read_text(encoding="utf-8").partition("## The file")[2]
+    documented = {name for cells in rows(text) for name in re.findall(r"`(\w+)`", cells[0])}
+    frame = pd.DataFrame({"k": [f"t{i}" for i in range(LARGE + 1)]})
+    table = encode(frame, np.arange(len(frame)))
+    known = registry.components().operators
+    asked = [("freq", "k"), ("Combine", "k", "k")]
+    chosen = [(Apply(o, tuple(map(Leaf, i))), known[o], 1.0, 1.0) for o, *i in asked]
+    recipe = described(fit_recipe("n", "k", table, chosen), table)
+    document = json.loads(recipe.save(tmp_path / "r.json").read_text("utf-8"))
+    features = document["features"]
+    parts = [document, *document["inputs"], *features, *(f["distribution"] for f in features)]
+    assert set().union(*parts) == documented
+    assert f"`recipe_version` is {RECIPE_VERSION}" in text
 
 
 def test_every_command_and_option_is_documented() -> None:

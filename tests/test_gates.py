@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from scopefe.registry import Components, collecting, components, operator_gate, 
 from scopefe.run.compiling import StaticContext
 from scopefe.run.gating import admit
 from scopefe.space.context import NeedsDataError
+from scopefe.space.expression import Apply, Leaf, key_of
 from scopefe.space.universe import Universe
 from scopefe.spec.models import AllOf, AnyOf, GateUse, Not
 
@@ -209,6 +211,51 @@ def test_a_listed_operator_has_to_exist(registered):
     use = GateUse(gate="list", use=["+", "GroupByThenMeen"])
     with pytest.raises(ComponentError, match="did you mean 'GroupByThenMean'"):
         admit(use, registered.operator_gates, Fake(MIXED), Scope.everything(MIXED))
+
+
+KEYS = [["/", "c3", "c0"], ["/", "c0", "c4"], ["*", "c3", "c0"], ["freq", "c1"], ["freq", "c2"],
+        ["abs", "c4"], ["GroupByThenMean", "c2", "c1"], ["Combine", "c4", "c1"]]  # fmt: skip
+
+
+def test_candidates_are_admitted_by_their_keys():
+    universe = universe_of(MIXED.kinds, DEFAULT)
+    both = Universe(universe.names, universe.kinds, universe.operators, "both")
+    for static in (Fake(both), StaticContext(both)):
+        found = admit(
+            GateUse(gate="features", use=KEYS), components().operator_gates, static, Scope.everything(both)
+        )
+        wanted = [Apply(name, tuple(map(Leaf, inputs)), known(name).symmetric) for name, *inputs in KEYS]
+        assert {key_of(e) for e in both.expressions(found.ids())} == set(map(key_of, wanted))
+        assert len(found) == len(KEYS)
+
+
+def known(name):
+    return components().operators[name]
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        (
+            ["GroupByThenMeen", "c0", "c1"],
+            "unknown operator 'GroupByThenMeen'; did you mean 'GroupByThenMean'?",
+        ),
+        (["abs", "c9"], "unknown feature 'c9'; known: c0, c1"),
+        (["abs", "c1"], "'abs' does not take c1 (categorical)"),
+        (["abs", "c0", "c2"], "'abs' does not take c0 (numerical), c2 (ordinal)"),
+        (["+", "c0"], "'+' does not take c0 (numerical)"),
+        (["+", "c0", "c0"], "'+' does not take c0 (numerical), c0 (numerical)"),
+        (["-", "c4", "c0"], "operators.directions may have to be both"),
+    ],
+)
+def test_candidates_that_there_are_not(key, said):
+    with pytest.raises(ComponentError, match=f"^operator gate 'features': .*{re.escape(said)}"):
+        admit(
+            GateUse(gate="features", use=[key]),
+            components().operator_gates,
+            Fake(MIXED),
+            Scope.everything(MIXED),
+        )
 
 
 # --- probe ------------------------------------------------------------------

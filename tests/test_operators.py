@@ -453,6 +453,7 @@ def test_shapes_and_types(name, dtype):
 def test_what_a_spec_is_told_of_an_operator(name):
     operator = OPERATORS[name]
     assert operator.summary
+    assert operator.words and operator.latex
     assert operator.source.module.startswith("scopefe.operators.")
     assert operator.source.line > 0
 

@@ -22,7 +22,8 @@ from scopefe import CAT, Recipe, RecipeError
 from scopefe.data.kinds import encode
 from scopefe.data.table import finite
 from scopefe.recipe.arrays import LARGE
-from scopefe.recipe.fitting import fit_recipe
+from scopefe.recipe.distribution import Distribution
+from scopefe.recipe.fitting import described, fit_recipe
 from scopefe.registry import components
 from scopefe.score.featureboost import compute
 from scopefe.space.expression import Apply, Leaf
@@ -436,6 +437,64 @@ def test_a_save_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkey
     assert path.read_bytes() == before
 
 
+def test_a_recipe_as_one_document(tmp_path):
+    n = LARGE + 5
+    frame = pd.DataFrame({"k": [f"t{i}" for i in range(n)], "x": np.arange(float(n))})
+    recipe = fit(frame, ("freq", "k"), ("GroupByThenMean", "x", "k"))
+    path = tmp_path / "r.json"
+    path.write_text(recipe.to_json(), encoding="utf-8")
+    assert_same_recipe(Recipe.load(path), recipe)
+    small = fit(frame.head(), ("freq", "k"))
+    assert small.save(tmp_path / "small.json").read_text("utf-8") == small.to_json()
+
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def test_a_recipe_of_the_first_version_gives_its_values():
+    """It has no distributions; every operator is in it."""
+    recipe = Recipe.load(GOLDEN / "recipe-1.json")
+    assert {f.operator.name for f in recipe.features} == set(DEFAULT)
+    assert all(f.distribution is None for f in recipe.features)
+    known = json.loads((GOLDEN / "recipe-1-values.json").read_text("utf-8"))
+    found, expected = recipe.transform(pd.DataFrame(known["rows"])), pd.DataFrame(known["values"])
+    pd.testing.assert_frame_equal(found, expected, rtol=1e-14, atol=0)
+
+
+# --- how values are distributed ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "categorical", "expected"),
+    [
+        ([3, 1, np.nan, 1, 5], False, Distribution(5, 0.2, 3, (1, 1, 2, 3.5, 5))),
+        ([np.nan, np.nan], False, Distribution(2, 1, 0)),
+        ([], False, Distribution(0, 0, 0)),
+        ([2, 0, 2, np.nan], True, Distribution(4, 0.25, 2, (), ((2, 2), (0, 1)))),
+        ([6, 5, 4, 3, 2, 1, 6], True, Distribution(7, 0, 6, (), ((6, 2), (1, 1), (2, 1), (3, 1), (4, 1)))),
+        ([np.nan], True, Distribution(1, 1, 0)),
+    ],
+)
+def test_a_distribution(values, categorical, expected):
+    found = Distribution.of(np.array(values, dtype=np.float64), categorical=categorical)
+    assert found == expected
+    assert Distribution.from_json(json.loads(json.dumps(found.to_json()))) == found
+
+
+def test_distributions_are_kept_with_the_recipe(tmp_path):
+    frame = invented()
+    recipe, at_fit = fit_every_operator(frame)
+    recipe = described(recipe, encode(frame, np.arange(len(frame))))
+    for feature in recipe.features:
+        values, found = at_fit[feature.name], feature.distribution
+        assert (found.count, found.distinct) == (len(frame), values.nunique())
+        assert found.missing == pytest.approx(values.isna().mean())
+        if not feature.categorical:
+            np.testing.assert_array_equal(found.quartiles, values.quantile([0, 0.25, 0.5, 0.75, 1]))
+    loaded = Recipe.load(recipe.save(tmp_path / "r.json"))
+    assert [f.distribution for f in loaded.features] == [f.distribution for f in recipe.features]
+
+
 # --- files that are no recipes -----------------------------------------------------------------------------
 
 
@@ -498,6 +557,7 @@ DAMAGES = {
     "an unknown parameter": change("features", 0, "operator", "parameters", to={"p": 1}),
     "a table that is not there": change("tables", to="absent.parquet"),
     "a table that is none": change("tables", to="r.json"),
+    "a distribution of something else": change("features", 0, "distribution", to={"count": 1}),
     "an infinity of words": change("features", 0, "state", "values", "values", to=[{"inf": "x"}]),
 }  # fmt: skip
 

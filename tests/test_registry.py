@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import textwrap
@@ -42,6 +43,41 @@ def write(tmp_path):
         return str(path)
 
     return written
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        ({"words": "{0} and {1}"}, "words cannot be filled in: "),
+        ({"latex": r"\\frac{0}{1}{"}, "latex cannot be filled in: "),
+        ({"sql": "ABS({x})"}, "sql cannot be filled in: 'x'"),
+        ({"python": "{0} ** {n} * {m}"}, "python cannot be filled in: 'm'"),
+        ({"takes": (CAT,), "sql": "LENGTH({0})"}, "sql and python are for functions, from NUM to NUM"),
+        ({"gives": CAT, "python": "{0} > 0"}, "sql and python are for functions, from NUM to NUM"),
+    ],
+)
+def test_templates_that_cannot_be_used(own, declared, said):
+    def power(x, *, n: int = 2):
+        return x**n
+
+    with pytest.raises(ComponentError, match=f"^operator 'power': {re.escape(said)}"):
+        operator("power", **{"takes": (NUM,), **declared})(power)
+    assert "power" not in own.operators
+
+
+def test_templates_are_for_functions(own):
+    with pytest.raises(ComponentError, match="from NUM to NUM"):
+        operator("shift", takes=(NUM,), sql="{0} - 1")(type("Shift", (), {}))
+
+
+def test_values_of_parameters_with_and_without_defaults(own):
+    @operator("power", takes=(NUM,), words="{0} to the power of {n}")
+    def power(x, *, n: int = 2):
+        return x**n
+
+    known = own.operators["power"]
+    assert known.values == {"n": 2}
+    assert known.bind({"n": 3}).values == {"n": 3}
 
 
 LOG_RATIO = """
@@ -205,7 +241,10 @@ def test_numeric_warnings_of_a_component_are_not_the_user_s(own):
         (lambda c: c.pair_gates["hard-intr"], "unknown pair gate 'hard-intr'; did you mean 'hard-intra'?"),
         (lambda c: c.operator_gates["prob"], "unknown operator gate 'prob'; did you mean 'probe'?"),
         (lambda c: c.find("probee"), "unknown component 'probee'; did you mean 'probe'?"),
-        (lambda c: c.operator_gates["zzz"], "unknown operator gate 'zzz'; known: all, list, probe, "),
+        (
+            lambda c: c.operator_gates["zzz"],
+            "unknown operator gate 'zzz'; known: all, features, list, probe, ",
+        ),
         (lambda c: Components().operators["x"], "unknown operator 'x'"),
     ],
 )

@@ -277,7 +277,7 @@ def test_an_override_without_key_or_value(text: str) -> None:
 def test_errors_in_overrides_name_them() -> None:
     spec = spec_file()
     assert error_of(spec, overrides=["selection.keep=x"]) == (
-        "--set selection.keep=x: selection.keep: must be a whole number (got 'x')"
+        "--set selection.keep=x: selection.keep: must be 'auto' or 'all' or a whole number (got 'x')"
     )
     assert error_of(spec, overrides=["selection.kep=1"]) == (
         "--set selection.kep=1: unknown key 'kep' in selection; did you mean 'keep'?"
@@ -405,8 +405,10 @@ def test_unquoted_keys_of_kinds_are_text() -> None:
         ("data: {features: {kinds: {'a,b (c)': ordnal}}}",
          "f.yaml:1:38: data.features.kinds['a,b (c)']: must be 'numerical', 'ordinal' or 'categorical' "
          "(got 'ordnal'); did you mean 'ordinal'?"),
-        ("selection: {keep: '3'}", "f.yaml:1:19: selection.keep: must be a whole number (got '3')"),
-        ("selection: {keep: true}", "f.yaml:1:19: selection.keep: must be a whole number (got true)"),
+        ("selection: {keep: '3'}",
+         "f.yaml:1:19: selection.keep: must be 'auto' or 'all' or a whole number (got '3')"),
+        ("selection: {keep: true}",
+         "f.yaml:1:19: selection.keep: must be 'auto' or 'all' or a whole number (got true)"),
         ("selection: {data_blocks: 3}",
          "f.yaml:1:12: selection: data_blocks must be a power of two, not 3"),
         ("execution: {jobs: 0}", "f.yaml:1:19: execution.jobs: must be 'auto' or at least 1 (got 0)"),

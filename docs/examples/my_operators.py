@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from scopefe import CAT, NUM, operator
+from scopefe import CAT, NUM, Lookup, operator
 
 
 @operator("log_ratio", takes=(NUM, NUM), one_way=True)
@@ -28,6 +28,10 @@ class GroupQuantile:
         """Look the groups up; code -1, missing or unknown, finds the NaN at the end."""
         return np.append(state["values"], np.nan)[keys.coded_as(state["labels"])]
 
+    def lookup(self, state):
+        """Give the numbers by group: input 1 has the keys."""
+        return Lookup({1: state["labels"]}, state["values"])
+
 
 @operator("cdf", takes=(NUM,), ordered=True)
 class Distribution:
@@ -42,6 +46,11 @@ class Distribution:
         """Find every value's place."""
         places = np.searchsorted(state["values"], x.values, side="right")
         return np.where(np.isnan(x.values), np.nan, places / len(state["values"]))
+
+    def lookup(self, state):
+        """Give the shares from each fitted value on; below the first one it is 0."""
+        known, counts = np.unique(state["values"], return_counts=True)
+        return Lookup({}, counts.cumsum() / counts.sum(), default=0, lower=(0, known))
 
 
 @operator("bin", takes=(NUM,), gives=CAT)
@@ -60,3 +69,17 @@ class Bin:
     def apply(self, state, x):
         """Find the bin of every value; missing is -1."""
         return np.where(np.isnan(x), -1, np.searchsorted(state["edges"], x, side="right"))
+
+
+@operator(
+    "share",
+    takes=(NUM, NUM),
+    words="Share of {0} in the sum of {0} and {1}",
+    latex=r"\frac{{{0}}}{{{0} + {1}}}",
+    sql="{0} / NULLIF({0} + {1}, 0)",
+    python="np.where({0} + {1} == 0, np.nan, {0} / ({0} + {1}))",
+)
+def share(a, b):
+    """Part of the first in the sum of both; missing where that is zero."""
+    total = a + b
+    return a / np.where(total == 0, np.nan, total)

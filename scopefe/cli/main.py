@@ -27,6 +27,9 @@ COMMANDS = {
     "schema": "Print the JSON Schema of specs.",
     "report": "Render the HTML report of a run again.",
     "transform": "Add a recipe's features to a table.",
+    "explain": "Say what the features of a recipe are.",
+    "freeze": "Write a spec of exactly a recipe's features.",
+    "export": "Write a recipe as SQL, Python or JSON.",
     "cache": "See and clear what runs have stored.",
 }
 

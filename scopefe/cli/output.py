@@ -78,6 +78,16 @@ def print_table(*parts: RenderableType) -> None:
     click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
+def print_or_write(settings: Settings, text: str, output: Path | None) -> None:
+    """Print a text on stdout, or write it into a file that is whole."""
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    with whole_file(output) as path:
+        path.write_text(text, encoding="utf-8")
+    settings.say(f"wrote {output}")
+
+
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """Give another name to write under; the file gets its own name when it is whole."""

@@ -8,7 +8,7 @@ import click
 
 from scopefe import registry
 from scopefe.cli.options import OutputFile, modules, verbosity
-from scopefe.cli.output import Settings, pass_settings, print_json, whole_file
+from scopefe.cli.output import Settings, pass_settings, print_or_write
 
 
 @click.command("schema")
@@ -26,10 +26,5 @@ def command(settings: Settings, output: Path | None, modules: tuple[str, ...]) -
 
     from scopefe.spec.schema import json_schema
 
-    schema = json_schema(registry.components(modules))
-    if output is None:
-        print_json(schema)
-        return
-    with whole_file(output) as path:
-        path.write_text(json.dumps(schema, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    settings.say(f"wrote {output}")
+    text = json.dumps(json_schema(registry.components(modules)), indent=2, ensure_ascii=False)
+    print_or_write(settings, text + "\n", output)

@@ -39,7 +39,7 @@ def transform(
     ScopefeError
         If the recipe or the table cannot be read, or they do not fit.
     """
-    fitted = Recipe.load(recipe / "recipe.json" if recipe.is_dir() else recipe, modules)
+    fitted = load_recipe(recipe, modules)
     table = read_table(data)
     new = fitted.transform(table)
     if only_new:
@@ -48,6 +48,17 @@ def transform(
         if name in table.columns:
             raise DataError(f"the table already has a column {name!r}; write the new ones alone: --only-new")
     return pd.concat([table, new], axis="columns")
+
+
+def load_recipe(path: Path, modules: Sequence[str] = ()) -> Recipe:
+    """Read a recipe, or that of a run folder.
+
+    Raises
+    ------
+    RecipeError
+        If it cannot be read.
+    """
+    return Recipe.load(path / "recipe.json" if path.is_dir() else path, modules)
 
 
 def read_table(path: Path) -> pd.DataFrame:

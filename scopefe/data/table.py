@@ -239,7 +239,7 @@ def text_keys(series: pd.Series[Any], missing_as: str | None = None) -> Keys:
         ordered = True
     else:
         try:
-            codes, uniques = pd.factorize(series)
+            codes, uniques = pd.factorize(series.array)
         except TypeError:
             kind = type(series.dropna().iloc[0]).__name__
             raise DataError(f"column {str(series.name)!r} holds values of type {kind}; drop it") from None

@@ -19,13 +19,13 @@ from scopefe.data.table import label_array
 LARGE = 20_000
 
 
-def to_json(values: Array, name: str, tables: dict[str, Array]) -> dict[str, Any]:
-    """Return an array as a JSON object; a large one goes to `tables` under its name.
+def to_json(values: Array, name: str, tables: dict[str, Array] | None) -> dict[str, Any]:
+    """Return an array as a JSON object; a large one goes to `tables`, if there are any, under its name.
 
     NaN becomes null, infinity an object with its sign.
     """
     dtype = "label" if values.dtype == object else str(values.dtype)
-    if len(values) > LARGE:
+    if tables is not None and len(values) > LARGE:
         tables[name] = values
         return {"dtype": dtype, "table": name}
     return {"dtype": dtype, "values": [_plain(v) for v in values.tolist()]}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
 
 from scopefe.components import Keys, Operator
 from scopefe.data.table import Feature, Table, arguments_of
+from scopefe.recipe.distribution import Distribution
 from scopefe.recipe.recipe import FittedFeature, Input, Recipe
 from scopefe.space.expression import Apply, Expression, Leaf
 
@@ -52,6 +54,17 @@ def fit_recipe(
         for f in used.values()
     )
     return Recipe(name, tuple(features), inputs_read, key)
+
+
+def described(recipe: Recipe, table: Table) -> Recipe:
+    """Return the recipe with the distribution of its features' values on the rows of a table."""
+    position = {n: i for i, n in enumerate(table.names)}
+    columns = {i.name: table[position[i.name]] for i in recipe.inputs}
+    features = [
+        replace(f, distribution=Distribution.of(f.apply(columns), categorical=f.categorical))
+        for f in recipe.features
+    ]
+    return replace(recipe, features=tuple(features))
 
 
 def compact(feature: Feature) -> Feature:

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -13,10 +14,11 @@ import numpy as np
 import pandas as pd
 
 from scopefe.components import CAT, Array, Operator, State
-from scopefe.data.kinds import encode_column
+from scopefe.data.kinds import encode_column, numbers
 from scopefe.data.table import Feature, FeatureKind, arguments_of, finite, number_keys
 from scopefe.errors import DataError, RecipeError, UnknownNameError, suggestion
 from scopefe.recipe.arrays import atomically, from_json, read_tables, to_json, write_tables
+from scopefe.recipe.distribution import Distribution
 from scopefe.registry import Components, components
 from scopefe.space.expression import Apply, Leaf, expression_from_json
 
@@ -58,12 +60,11 @@ class Input:
         if isinstance(series, pd.DataFrame):
             raise RecipeError(f"the table has two columns named {self.name!r}")
         try:
-            feature = encode_column(self.name, series, self.kind, self.missing_as)
+            if self.kind == "categorical":
+                return encode_column(self.name, series, self.kind, self.missing_as)
+            values = numbers(self.name, series).astype(np.float32 if self.single else np.float64)
         except DataError as error:
             raise RecipeError(str(error)) from None
-        if feature.values is None:
-            return feature
-        values = feature.values.astype(np.float32 if self.single else np.float64)
         return Feature(self.name, self.kind, values, number_keys(values) if self.kind == "ordinal" else None)
 
 
@@ -81,6 +82,8 @@ class FittedFeature:
         The operator of the expression's root.
     state
         What the operator learned.
+    distribution
+        Its values on the rows of the fit, if that was recorded.
     """
 
     name: str
@@ -89,6 +92,7 @@ class FittedFeature:
     state: State
     gain: float
     importance: float
+    distribution: Distribution | None = None
 
     @property
     def inputs(self) -> list[str]:
@@ -155,10 +159,17 @@ class Recipe:
         """
         if not isinstance(frame, pd.DataFrame):
             raise RecipeError(f"a recipe is applied to a pandas DataFrame, not {type(frame).__name__}")
-        named = frame.set_axis([str(c) for c in frame.columns], axis="columns")
-        columns = {i.name: i.read(named) for i in self.inputs}
-        values = {f.name: f.apply(columns) for f in self.features}
-        return pd.DataFrame(values, index=frame.index, dtype=np.float64)
+        if frame.columns.inferred_type != "string":
+            frame = frame.set_axis([str(c) for c in frame.columns], axis="columns")
+        columns = {i.name: i.read(frame) for i in self.inputs}
+        values = np.empty((len(self.features), len(frame)))
+        for row, feature in zip(values, self.features, strict=True):
+            row[:] = feature.apply(columns)
+        return pd.DataFrame(values.T, frame.index, self._names.view())
+
+    @cached_property
+    def _names(self) -> pd.Index[str]:
+        return pd.Index([f.name for f in self.features], dtype="str")
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the recipe as JSON; large tables go to a Parquet file beside it.
@@ -167,7 +178,21 @@ class Recipe:
         """
         target = Path(path)
         tables: dict[str, Array] = {}
-        document = {
+        document = self._document(tables)
+        if tables:
+            side = target.with_suffix(".parquet")
+            document["tables"] = side.name
+            atomically(side, lambda p: write_tables(tables, p))
+        text = _text(document)
+        atomically(target, lambda p: p.write_text(text, encoding="utf-8"))
+        return target
+
+    def to_json(self) -> str:
+        """Return the recipe as one JSON document with everything in it, which `load` reads."""
+        return _text(self._document(None))
+
+    def _document(self, tables: dict[str, Array] | None) -> dict[str, Any]:
+        return {
             "recipe_version": RECIPE_VERSION,
             "name": self.name,
             "key": self.key,
@@ -178,13 +203,6 @@ class Recipe:
             ],
             "features": [_feature_json(n, f, tables) for n, f in enumerate(self.features)],
         }  # fmt: skip
-        if tables:
-            side = target.with_suffix(".parquet")
-            document["tables"] = side.name
-            atomically(side, lambda p: write_tables(tables, p))
-        text = json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False)
-        atomically(target, lambda p: p.write_text(text + "\n", encoding="utf-8"))
-        return target
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], modules: Iterable[str] = ()) -> Recipe:
@@ -223,8 +241,13 @@ class Recipe:
             raise RecipeError(f"{str(source)!r} is damaged: {reason}") from None
 
 
-def _feature_json(number: int, feature: FittedFeature, tables: dict[str, Array]) -> dict[str, Any]:
+def _text(document: dict[str, Any]) -> str:
+    return json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+
+
+def _feature_json(number: int, feature: FittedFeature, tables: dict[str, Array] | None) -> dict[str, Any]:
     state = {name: to_json(v, f"{number}/{name}", tables) for name, v in feature.state.items()}
+    known = {} if feature.distribution is None else {"distribution": feature.distribution.to_json()}
     return {
         "name": feature.name,
         "formula": feature.expression.formula,
@@ -236,6 +259,7 @@ def _feature_json(number: int, feature: FittedFeature, tables: dict[str, Array])
         },
         "gain": feature.gain,
         "importance": feature.importance,
+        **known,
         "state": state,
     }
 
@@ -247,15 +271,24 @@ def _recipe(document: dict[str, Any], source: Path, known: Components) -> Recipe
     )
     for unknown in {i.kind for i in inputs} - set(get_args(FeatureKind)):
         raise RecipeError(f"there is no kind {unknown!r}")
-    features = []
-    for item in document["features"]:
-        operator = known.operators[item["operator"]["name"]].bind(item["operator"]["parameters"])
-        expression = _expression(item["expression"], operator, {i.name for i in inputs})
-        state = {name: from_json(v, tables) for name, v in item["state"].items()}
-        features.append(
-            FittedFeature(item["name"], expression, operator, state, item["gain"], item["importance"])
-        )
-    return Recipe(document["name"], tuple(features), inputs, document["key"])
+    names = {i.name for i in inputs}
+    features = tuple(_feature(item, names, known, tables) for item in document["features"])
+    return Recipe(document["name"], features, inputs, document["key"])
+
+
+def _feature(
+    item: dict[str, Any], inputs: set[str], known: Components, tables: dict[str, list[Any]]
+) -> FittedFeature:
+    operator = known.operators[item["operator"]["name"]].bind(item["operator"]["parameters"])
+    return FittedFeature(
+        item["name"],
+        _expression(item["expression"], operator, inputs),
+        operator,
+        {name: from_json(v, tables) for name, v in item["state"].items()},
+        item["gain"],
+        item["importance"],
+        Distribution.from_json(item["distribution"]) if "distribution" in item else None,
+    )
 
 
 def _expression(value: dict[str, Any], operator: Operator, inputs: set[str]) -> Apply:

@@ -146,7 +146,7 @@ def rounds_of(compiled: Compiled, data: Dataset) -> list[tuple[int, int]]:
         compiled.pool_size,
         train=len(data.rows.train),
         selection=len(data.rows.selection),
-        blocks=settings.data_blocks,
+        blocks=settings.blocks,
         min_candidates=settings.min_candidates,
     )
 

@@ -31,6 +31,7 @@ from scopefe.evaluate.downstream import (
     transductive_features,
 )
 from scopefe.evaluate.learners import require
+from scopefe.recipe.fitting import described
 from scopefe.recipe.recipe import Recipe
 from scopefe.report import build
 from scopefe.report.html import render
@@ -134,6 +135,7 @@ def execute(
     kept, choice = keep(compiled, candidates, selected, watch)
     _extend(compiled, spec, selected, watch.stop)
     recipe = recipe_of(compiled, dataset.development, selected, kept, compiled.graph["recipe"].key)
+    recipe = described(recipe, dataset.development)
     evaluation = _evaluate(compiled, dataset, recipe, kept, watch)
     facts, paths = build.data_facts(spec, dataset), dict[str, str]()
     times = [_step_time(t) for t in bench.times]
@@ -199,9 +201,9 @@ def _extend(compiled: Compiled, spec: Spec, selected: Selected, stop: Stop | Non
     graph, selection = compiled.graph, spec.selection
     baseline = spec.baseline.model_dump(mode="json")
     graph.add("baseline", "lightgbm" if spec.baseline.boosting else "constant", ["kinds"], baseline)
-    halving = {"data_blocks": selection.data_blocks, "min_candidates": selection.min_candidates,
-               "seed": spec.seed, "metric": selection.metric, "evaluator": selection.evaluator,
-               "gain": selection.gain, "folds": selection.folds,
+    halving = {"data_blocks": selection.blocks, "min_candidates": selection.min_candidates,
+               "every": selection.keep == "all", "seed": spec.seed, "metric": selection.metric,
+               "evaluator": selection.evaluator, "gain": selection.gain, "folds": selection.folds,
                "protocol": compiled.protocol}  # fmt: skip
     graph.add("halving", selection.engine, ["pool", "baseline"], halving)
     if stop is None or stop.before == "choice":
@@ -299,6 +301,8 @@ def _notes(
         notes.append("The pool is empty: no feature can be selected.")
     if selected.halving.rounds and not len(selected.halving.survivors):
         notes.append("Every candidate failed: nothing could be selected.")
+    elif compiled.spec.selection.keep == "all":
+        notes.append("Every candidate of the pool is kept, whatever its gain.")
     elif selected.halving.rounds and not (selected.halving.rounds[-1].gains > 0).any():
         notes.append("No candidate has a gain above 0; the best ones by rank were carried on.")
     noise = selected.halving.rounds[-1].agreement if selected.halving.rounds else None

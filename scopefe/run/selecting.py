@@ -86,11 +86,11 @@ def keep(
     """
     settings, bench = compiled.spec.selection, compiled.bench
     if settings.keep != "auto":
-        return selected.attribution.candidates[: settings.keep], None
+        return selected.attribution.candidates[: settings.most], None
     if not len(candidates) or watch.stops("choice"):
         return selected.attribution.candidates[:0], None
     assert bench is not None and compiled.data is not None
-    ranked = considered(compiled.universe, compiled.searched.development, selected, settings.most)
+    ranked = considered(compiled.universe, compiled.searched.development, selected, settings.keep_most)
     if not len(ranked):
         return ranked, None
     content = _choice_content(compiled, candidates, len(ranked))
@@ -140,7 +140,7 @@ def _trial(compiled: Compiled, selected: Selected) -> Trial:
     """Return what a search found, fitted on the rows that it saw."""
     data = compiled.data
     assert data is not None
-    ranked = considered(compiled.universe, data.development, selected, compiled.spec.selection.most)
+    ranked = considered(compiled.universe, data.development, selected, compiled.spec.selection.keep_most)
     recipe = recipe_of(compiled, data.development, selected, ranked, key="")
     return Trial(data, originals(data, benchmark=False), fitted_features(data, recipe))
 

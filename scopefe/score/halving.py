@@ -109,6 +109,7 @@ def halve(
     min_candidates: int,
     rng: random.Random,
     stops: Callable[[], bool],
+    every: bool = False,
 ) -> Halving:
     """Score candidates on growing row blocks, keeping the better half each time.
 
@@ -130,6 +131,8 @@ def halve(
         package does.
     stops
         Asked before every further round; True makes the round before it the last.
+    every
+        Drop none but those that fail.
     """
     rows_by_round = round_rows(train, selection, blocks, rng)
     rounds: list[Round] = []
@@ -142,9 +145,11 @@ def halve(
         by_fold = score(shuffled, rows, fitted)
         gains = by_fold.mean(axis=1)
         ranked = np.argsort(-gains, kind="stable")[: np.count_nonzero(~np.isnan(gains))]
-        distinct = ranked if rounds else _distinct(ranked, gains)
+        distinct = ranked if rounds or every else _distinct(ranked, gains)
         final = place == last or stops()
-        if final:
+        if every:
+            kept = ranked
+        elif final:
             kept = distinct[gains[distinct] > 0]
             kept = kept if len(kept) else distinct[:FALLBACK]
         else:

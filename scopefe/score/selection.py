@@ -171,10 +171,11 @@ class Native:
                 gains,
                 train=block.fitted,
                 selection=len(block.target) - block.fitted,
-                blocks=settings.data_blocks,
+                blocks=settings.blocks,
                 min_candidates=settings.min_candidates,
                 rng=rng,
                 stops=lambda: self.stops("another round of halving"),
+                every=settings.keep == "all",
             )
         gained = last_gains(halving)
         if self.stops("attribution"):

@@ -350,9 +350,10 @@ class Selection(Section):
         description="Importance in one model of all survivors: total gain on the training rows, increase of "
         "the loss under permutation, or total gain on the selection rows.",
     )
-    keep: Literal["auto"] | Annotated[int, Field(ge=0)] = Field(
+    keep: Literal["auto", "all"] | Annotated[int, Field(ge=0)] = Field(
         10,
-        description="Features to keep; `auto`: as many as help on rows that no search has seen, or none.",
+        description="Features to keep; `auto`: as many as help on rows that no search has seen, or none; "
+        "`all`: every candidate that can be computed, whatever its gain.",
     )
     keep_most: Count = Field(20, description="Features to keep at most where `keep` is `auto`.")
     unseen: Literal["auto", "selection", "parts"] = Field(
@@ -363,14 +364,22 @@ class Selection(Section):
     )
 
     @property
-    def most(self) -> int:
-        """Features to keep at most."""
+    def most(self) -> int | None:
+        """Features to keep at most; None for all."""
+        if self.keep == "all":
+            return None
         return self.keep_most if self.keep == "auto" else self.keep
 
+    @property
+    def blocks(self) -> int:
+        """Row blocks of halving: one if no candidate is to be dropped."""
+        return 1 if self.keep == "all" else self.data_blocks
+
     @model_validator(mode="after")
-    def _native_folds(self) -> Selection:
-        if self.gain == "cross-fitted" and self.engine != "native":
-            raise ValueError(f"gain: cross-fitted is for engine: native, not {self.engine}")
+    def _native(self) -> Selection:
+        for setting, chosen in (("gain", "cross-fitted"), ("keep", "all")):
+            if getattr(self, setting) == chosen and self.engine != "native":
+                raise ValueError(f"{setting}: {chosen} is for engine: native, not {self.engine}")
         return self
 
     @model_validator(mode="after")

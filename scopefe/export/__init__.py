@@ -1,0 +1,1 @@
+"""What other systems are given: recipes as SQL, Python and specs."""
