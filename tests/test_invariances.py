@@ -183,6 +183,7 @@ EXPRESSIONS = {
     "pairs": ["all", "hard-intra", "hard-inter", {"gate": "random-pair", "budget": 30},
               *({"gate": name, "budget": 0.3} for name in BY_TARGET)],
     "operators": [
+        {"gate": "features", "use": [["abs", "x"], ["+", "z", "x"]]},
         "all",
         {"gate": "probe", "keep": 9, "candidates": 4},
         {"gate": "list", "use": ["abs", "+", "Combine"]},
