@@ -21,7 +21,7 @@ from scopefe.score.selection import Selected
 from scopefe.space.universe import Universe
 
 SIZES = (1, 2, 5, 10, 20, 50, 100)
-SEEDS, DRAWS, ALPHA = 2, 100_000, 0.05
+SEEDS, DRAWS, ALPHA = 2, 20_000, 0.05
 
 
 @dataclass(frozen=True, eq=False)
