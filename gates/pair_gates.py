@@ -79,7 +79,7 @@ def clusters(context: GateContext, target_cluster_size: int, linkage: str) -> Ar
         int64, shape (d,): cluster of each feature, numbered from the largest; the report gets them as
         ``clusters``.
     """
-    similarity = context.remember("association", {}, lambda: association(context.table()))
+    similarity = context.remember("association", {}, lambda: association(context.table()), by_target=False)
     d = len(similarity)
     count = min(d, max(2, -(-d // target_cluster_size)))
     if d < 2:

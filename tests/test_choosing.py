@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,6 +14,7 @@ import scopefe
 from scopefe.data.dataset import load_dataset
 from scopefe.data.kinds import encode
 from scopefe.evaluate.choosing import ALPHA, chance, considered
+from scopefe.run.store import Store
 from scopefe.score.attribution import Attribution
 from scopefe.score.boosting import Part, parameters, train
 from scopefe.score.halving import Halving, folded
@@ -309,3 +312,31 @@ def test_where_nothing_ranked_is_worth_a_trial_the_report_says_so():
     assert report.selection.selected == []
     assert report.selection.choice is None
     assert any("no ranked candidate has importance" in note for note in report.notes)
+
+
+def test_a_matched_pool_is_that_of_the_rows_that_the_search_sees():
+    data = noise(rows=600)
+    document = {
+        "name": "m",
+        "data": {},
+        "scope": {"operators": {"gate": "random-joint", "match": "scope-fe"}},
+    }
+    of_frame = ["data.source={type: frame}", "data.target=y", "data.task=regression", SPLIT]
+    spec = scopefe.load_spec(document, overrides=[*of_frame, "baseline.max_trees=20"])
+    whole = scopefe.compile(spec, data=data)
+    part = whole.data.parts(5, 1)[0]
+    other = data.copy()
+    other.loc[part.rows.test, "y"] = np.random.default_rng(9).permutation(other.loc[part.rows.test, "y"])
+    again = scopefe.compile(spec, data=other)
+    pools = [c.within(replace(part, labels=c.data.labels)).scope.ids().tolist() for c in (whole, again)]
+    assert pools[0] == pools[1]
+
+
+def test_associations_are_computed_once_for_all_seeds():
+    store, data = Store(), signal(rows=300)
+    made = []
+    for seed in (1, 2):
+        spec = recommended("scope.pairs=hard-intra", "scope.operators=all", f"seed={seed}")
+        made.append(scopefe.compile(spec, data=data, store=store))
+    times = {t.step: t for t in made[1].bench.times}
+    assert times["pairs"].stored_seconds > 0

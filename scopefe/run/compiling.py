@@ -213,7 +213,7 @@ def _gate(result: Compiled, place: str, frame: IntoDataFrame | None, above: tupl
     code = code_key([*registry, *(result.universe.operators if place == "operators" else [])])
 
     def match(name: str) -> Scope:
-        return _matched(spec, name, result.universe, frame, bench, above)
+        return _matched(result, name, frame, above)
 
     with bench.step(place) as advance:
         if result.data is None:
@@ -236,24 +236,20 @@ def _gate(result: Compiled, place: str, frame: IntoDataFrame | None, above: tupl
     result.graph.add(place, registry.sort, inputs, parameters, version=version)
 
 
-def _matched(
-    spec: Spec,
-    name: str,
-    universe: Universe,
-    frame: IntoDataFrame | None,
-    bench: Workbench,
-    above: tuple[str, ...],
-) -> Scope:
-    """Compile the spec that a gate matches, with the same fragments and overrides, on the same data."""
+def _matched(result: Compiled, name: str, frame: IntoDataFrame | None, above: tuple[str, ...]) -> Scope:
+    """Compile the spec that a gate matches, with the same fragments and overrides, on the same rows."""
     if name in above:
         raise SpecError(f"match goes in a circle: {' → '.join([*above, name])}")
-    origin = spec.origin
+    origin, bench = result.spec.origin, result.bench
+    assert bench is not None
     other = load_spec(name, overrides=origin.overrides, fragments=origin.fragments, modules=origin.modules)
     inner = Workbench(other, bench.store, bench.listener, frame)
     inner.engine, inner.disk = bench.engine, bench.disk
     compiled = _compile(other, frame, False, None, inner, (*above, name))
-    if compiled.universe.key != universe.key:
+    if compiled.universe.key != result.universe.key:
         raise SpecError(f"match {name!r} has another universe: its features, kinds or operators differ")
+    if result.data is not None and result.data is not compiled.data:
+        compiled = compiled.within(result.data)
     return compiled.scope
 
 
@@ -303,7 +299,9 @@ class StaticContext:
         """The other spec may need rows."""
         raise NeedsDataError("matched")
 
-    def remember(self, name: str, parameters: Mapping[str, Any], compute: Any) -> Any:
+    def remember(
+        self, name: str, parameters: Mapping[str, Any], compute: Any, *, by_target: bool = True
+    ) -> Any:
         """Only gates with data have artefacts."""
         raise NeedsDataError(name)
 

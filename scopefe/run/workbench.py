@@ -279,10 +279,14 @@ class Context:
         """Add a fact to the report."""
         self.facts[name] = fact
 
-    def remember(self, name: str, parameters: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
+    def remember(
+        self, name: str, parameters: Mapping[str, Any], compute: Callable[[], Any], *, by_target: bool = True
+    ) -> Any:
         """Return `compute()`, computed once for the same data, universe, settings and parameters."""
         bench, spec = self.bench, self.bench.spec
-        seen: list[Any] = [spec.baseline.model_dump(), spec.selection.metric, spec.seed]
+        seen: list[Any] = []
+        if by_target:
+            seen += [spec.baseline.model_dump(), spec.selection.metric, spec.seed]
         if not self.training_only:
             seen += [self.universe.key, bench.evaluator.name]
         content = [self.code, dict(parameters), seen]

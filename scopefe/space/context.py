@@ -127,8 +127,16 @@ class GateContext(Protocol):
         """Return the pool of another spec, compiled on the same data."""
         ...
 
-    def remember(self, name: str, parameters: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
-        """Return `compute()`, computed once for the same data, universe and parameters."""
+    def remember(
+        self, name: str, parameters: Mapping[str, Any], compute: Callable[[], Any], *, by_target: bool = True
+    ) -> Any:
+        """Return `compute()`, computed once for the same data, universe and parameters.
+
+        Parameters
+        ----------
+        by_target
+            Whether it depends on the target, and with it on the settings of the baseline.
+        """
         ...
 
     def note(self, name: str, fact: Any) -> None:
