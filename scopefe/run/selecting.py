@@ -100,7 +100,7 @@ def keep(
                 "choice",
                 content,
                 compiled.data,
-                lambda: _choose(compiled, selected, len(ranked), watch, advance),
+                lambda: _choose(compiled, selected, ranked, watch, advance),
             )
         except _SpentError:
             assert watch.stop is not None
@@ -110,37 +110,43 @@ def keep(
 
 
 def _choose(
-    compiled: Compiled, selected: Selected, most: int, watch: Watch, advance: Callable[[int], None]
+    compiled: Compiled, selected: Selected, ranked: Array, watch: Watch, advance: Callable[[int], None]
 ) -> Choice:
     """Choose by the selection rows, or by parts of the rows after a search without each."""
     spec, bench, data = compiled.spec, compiled.bench, compiled.data
     assert bench is not None and data is not None
 
-    def searches() -> Iterator[tuple[Compiled, Selected]]:
+    def searches() -> Iterator[tuple[Compiled, Selected, Array]]:
         if compiled.decides == "selection":
             unseen = replace(compiled.searched.rows, test=data.rows.selection)
-            yield replace(compiled, data=replace(data, rows=unseen)), selected
+            yield replace(compiled, data=replace(data, rows=unseen)), selected, ranked
             return
         for part in data.parts(PARTS, spec.seed):
             inner = compiled.within(part)
             found = select(inner, inner.scope.ids(), watch)[2]
             if watch.stop:
                 raise _SpentError
-            yield inner, found
+            rows = inner.searched.development
+            yield inner, found, considered(inner.universe, rows, found, spec.selection.keep_most)
 
     def trials() -> Iterator[Trial]:
         for found in searches():
             yield _trial(*found)
             advance(1)
 
-    return choose(trials(), bench.engine, most=most, seed=spec.seed, **_learner(spec))
+    return choose(trials(), bench.engine, most=len(ranked), seed=spec.seed, **_learner(spec))
 
 
-def _trial(compiled: Compiled, selected: Selected) -> Trial:
-    """Return what a search found, fitted on the rows that it saw."""
+def _trial(compiled: Compiled, selected: Selected, ranked: Array) -> Trial:
+    """Return what a search found, fitted on the rows that it saw.
+
+    Parameters
+    ----------
+    ranked
+        int64 ids of what may be kept, the best first.
+    """
     data = compiled.data
     assert data is not None
-    ranked = considered(compiled.universe, data.development, selected, compiled.spec.selection.keep_most)
     recipe = recipe_of(compiled, data.development, selected, ranked, key="")
     return Trial(data, originals(data, benchmark=False), fitted_features(data, recipe))
 
