@@ -560,6 +560,21 @@ def test_explain_what_has_no_words_of_its_own(run: Cli) -> None:
         assert f"operators with {to} or a lookup, but 'ratio_of_logs' gives neither" in result.stderr
 
 
+def test_a_name_with_a_line_break_stays_on_its_line(run: Cli) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a\nb": rng.normal(size=200), "c\t": rng.normal(size=200)})
+    frame.assign(y=frame["a\nb"] * frame["c\t"]).to_csv("odd.csv", index=False)
+    Path("odd.yaml").write_text(
+        "name: odd\ndata: {source: odd.csv, target: y}\noperators: {use: ['*']}\nevaluation: {seeds: 0}\n"
+    )
+    done = run("execute", "odd.yaml", "--json", "--no-html")
+    assert r"1. (a\nb*c\t)" in done.stderr
+    told = run("explain", json.loads(done.stdout)["run_dir"]).stdout.splitlines()
+    assert told[0] == r"1. (a\nb*c\t)"
+    assert r"   formula     (a\nb*c\t)" in told
+    assert "wrote" in run("init", "odd.csv", "--target", "y", "-o", "made.yaml").stderr
+
+
 def test_explain_categories(run: Cli) -> None:
     frame = pd.DataFrame({"k": ["a", "b", "a", None], "o": [1.0, 2.0, 1.0, 3.0]})
     encoded = encode(frame, np.arange(4))

@@ -10,7 +10,7 @@ import click
 from scopefe.audit.model import AuditFacts, EnrichmentFacts, RecallFacts
 from scopefe.audit.statistics import adjusted
 from scopefe.cli.options import Given, OutputFile, as_json, cache_override, given_specs, no_cache, verbosity
-from scopefe.cli.output import Settings, pass_settings, print_json, whole_file
+from scopefe.cli.output import Settings, one_line, pass_settings, print_json, whole_file
 from scopefe.cli.progress import showing_progress
 from scopefe.report.tables import p_value
 from scopefe.run.auditing import audit_pool
@@ -49,7 +49,7 @@ def told(facts: AuditFacts, q: float, controls: list[float]) -> str:
         f"  of the {len(facts.selected)} features that the full search selects, {kept} are in the pool"
     )
     lines += [
-        f"    left out by {s.lost_by}: {s.formula}, rank {s.gain_rank:,} by gain"
+        f"    left out by {s.lost_by}: {one_line(s.formula)}, rank {s.gain_rank:,} by gain"
         for s in facts.selected
         if not s.in_pool
     ]

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from scopefe.cli.options import Given, as_json, cache_override, given_specs, no_cache, verbosity
-from scopefe.cli.output import Settings, pass_settings, print_json
+from scopefe.cli.output import Settings, one_line, pass_settings, print_json
 from scopefe.cli.progress import showing_progress
 from scopefe.errors import RunError
 from scopefe.report.model import EvaluationFacts, Report, Volatile
@@ -49,7 +49,7 @@ def told(run: Run) -> str:
     selected = report.selection.selected
     counts = f"{len(selected)} selected of {report.space.pool.raw:,} candidates"
     lines = [f"{run.name}: {counts} (universe {report.space.universe.raw:,})"]
-    lines += [f"  {s.rank:>2}. {s.formula}" for s in selected[:SHOWN]]
+    lines += [f"  {s.rank:>2}. {one_line(s.formula)}" for s in selected[:SHOWN]]
     if len(selected) > SHOWN:
         lines.append(f"      and {len(selected) - SHOWN} more")
     lines.append(f"  {_metric(report.evaluation)}")
@@ -85,7 +85,9 @@ def _failures(report: Report) -> list[str]:
     count = len({f.candidate for f in failures})
     first = failures[0]
     error = " ".join(first.error.split())
-    return [f"{count:,} {'candidate' if count == 1 else 'candidates'} failed, first {first.formula}: {error}"]
+    return [
+        f"{count:,} {'candidate' if count == 1 else 'candidates'} failed, first {one_line(first.formula)}: {error}"
+    ]
 
 
 def _overrides(jobs: int | None, no_html: bool, no_cache: bool) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from scopefe.cli.options import as_json, modules, verbosity
-from scopefe.cli.output import Settings, pass_settings, print_json
+from scopefe.cli.output import Settings, one_line, pass_settings, print_json
 from scopefe.cli.transform import load_recipe
 from scopefe.recipe.distribution import Distribution
 from scopefe.recipe.explaining import Explanation, explain
@@ -76,6 +76,6 @@ def command(settings: Settings, recipe: Path, modules: tuple[str, ...], json: bo
         features = [facts(e) for e in explanations]
         print_json({"name": fitted.name, "key": fitted.key, "features": features})
     elif explanations:
-        click.echo("\n\n".join("\n".join(told(e)) for e in explanations))
+        click.echo("\n\n".join("\n".join(map(one_line, told(e))) for e in explanations))
     else:
         settings.say("the recipe has no features")

@@ -14,7 +14,7 @@ import click
 import pandas as pd
 
 from scopefe.cli.options import OutputFile, verbosity
-from scopefe.cli.output import Settings, pass_settings, whole_file
+from scopefe.cli.output import Settings, one_line, pass_settings, whole_file
 from scopefe.data.dataset import Dataset, load_dataset
 from scopefe.data.kinds import is_number
 from scopefe.data.source import read
@@ -130,7 +130,7 @@ def suggest_spec(found: Sniffed, name: str, folder: Path) -> str:
 
 def _head(found: Sniffed, name: str) -> Iterator[str]:
     rows, columns = found.frame.shape
-    yield f"# A spec for {_comment(found.source.name)}: {rows:,} rows, {columns:,} columns."
+    yield f"# A spec for {one_line(found.source.name)}: {rows:,} rows, {columns:,} columns."
     yield "# Every key left out has a default."
     yield "# `scopefe validate` checks this file, `compile` counts what it would search, `execute` runs it."
     yield "# For completion in an editor: `scopefe schema -o scopefe.schema.json`, and as the first line here"
@@ -218,10 +218,6 @@ def scalar(text: str) -> str:
         return text
     quoted = json.dumps(text, ensure_ascii=False)
     return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in quoted)
-
-
-def _comment(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def _relative(source: Path, folder: Path) -> str:

@@ -101,6 +101,11 @@ def whole_file(path: Path) -> Iterator[Path]:
         raise
 
 
+def one_line(text: str) -> str:
+    """Return text with what cannot be printed, such as a line break in a name, as Python writes it."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 class LogLines(logging.Handler):
     """Log records as lines on stderr: warnings and errors, more or less by the settings."""
 
