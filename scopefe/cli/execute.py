@@ -84,10 +84,8 @@ def _failures(report: Report) -> list[str]:
         return []
     count = len({f.candidate for f in failures})
     first = failures[0]
-    error = " ".join(first.error.split())
-    return [
-        f"{count:,} {'candidate' if count == 1 else 'candidates'} failed, first {one_line(first.formula)}: {error}"
-    ]
+    what = "1 candidate" if count == 1 else f"{count:,} candidates"
+    return [f"{what} failed, first {one_line(first.formula)}: {' '.join(first.error.split())}"]
 
 
 def _overrides(jobs: int | None, no_html: bool, no_cache: bool) -> list[str]:
