@@ -297,7 +297,7 @@ class Known:
     def note(self, name, fact):
         self.facts[name] = fact
 
-    def remember(self, name, parameters, compute):
+    def remember(self, name, parameters, compute, *, by_target=True):
         key = repr((name, dict(parameters)))
         if key not in self.known:
             self.computed.append(name)

@@ -49,7 +49,7 @@ class Fake:
         self.asked.append((candidates, sample, folds))
         return self.worth(candidates)
 
-    def remember(self, name, parameters, compute):
+    def remember(self, name, parameters, compute, *, by_target=True):
         key = repr((name, dict(parameters)))
         if key not in self.known:
             self.known[key] = compute()
