@@ -62,6 +62,8 @@ COLUMNS = {
     "infinite": lambda rng, x: np.where(np.abs(x) > 1.5, np.sign(x) * np.inf, holes(rng, x, 0, 0.1)),
     "skewed": lambda rng, x: np.exp(x * rng.choice([0.1, 1, 5])),
     "constant": lambda rng, x: np.full(len(x), rng.choice([0.0, 1.5, np.nan, np.inf])),
+    "one value or missing": lambda rng, x: np.where(x > rng.choice([0, 1]), np.nan, rng.choice([0, 2])),
+    "missing when large": lambda rng, x: np.where(x > 0.5, np.nan, np.round(x, rng.integers(3))),
     "two values": lambda rng, x: (rng.random(len(x)) < rng.choice([0.5, 0.1, 0.01])).astype(float),
     "around zero": lambda rng, x: x * rng.choice([5e-324, 1e-310, 1e-35, 3e-36]),
     "one sign": lambda rng, x: np.abs(np.round(x * 3)) * rng.choice([1.0, -1.0]),

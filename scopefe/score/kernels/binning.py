@@ -5,10 +5,12 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
+import numba
 import numpy as np
-from numba import njit
 
 from scopefe.components import Array
+
+njit = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 MAX_BINS = 255
 MIN_DATA_IN_BIN = 3
@@ -17,6 +19,7 @@ ZERO = float(np.float32(1e-35))
 SPARSE = 0.7
 SAMPLE = 200_000
 PADDED = 256
+BLOCK = 512
 DIGIT, DIGITS = 11, 6
 SIGN = np.uint64(1 << 63)
 
@@ -58,7 +61,7 @@ def sampled_rows(rows: int) -> Array | None:
     return None if rows <= SAMPLE else _draw(rows, SAMPLE)
 
 
-@njit(nogil=True, cache=True)
+@njit
 def _draw(rows: int, size: int) -> Array:
     state = np.uint32(41)
     factor, increment = np.uint32(214013), np.uint32(2531011)
@@ -80,7 +83,7 @@ def _draw(rows: int, size: int) -> Array:
     return np.flatnonzero(taken)
 
 
-@njit(nogil=True, cache=True)
+@njit
 def ascending(values: Array) -> Array:
     """Return the float64 values that are not missing in ascending order (radix sort of their bits)."""
     keys, n = np.empty(len(values), np.uint64), 0
@@ -112,17 +115,17 @@ def ascending(values: Array) -> Array:
     return keys.view(np.float64)
 
 
-@njit(nogil=True, cache=True)
+@njit
 def _same(low: float, high: float) -> bool:
     return bool(high <= np.nextafter(low, np.inf))
 
 
-@njit(nogil=True, cache=True)
+@njit
 def _between(low: float, high: float) -> float:
     return float(np.nextafter((low + high) / 2.0, np.inf))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit
 def _side(distinct: Array, counts: Array, bins: int, total: int, bounds: Array) -> int:
     """Write the upper bounds of the bins of one sign's values, the last infinite; return their number."""
     n, made = len(distinct), 0
@@ -169,7 +172,7 @@ def _side(distinct: Array, counts: Array, bins: int, total: int, bounds: Array) 
     return made + 1
 
 
-@njit(nogil=True, cache=True)
+@njit
 def _distinct(ordered: Array) -> tuple[Array, Array]:
     """Return distinct values, those within one ulp being one and tiny ones zero, with their counts."""
     distinct = np.empty(len(ordered))
@@ -188,7 +191,7 @@ def _distinct(ordered: Array) -> tuple[Array, Array]:
     return distinct[:n], counts[:n]
 
 
-@njit(nogil=True, cache=True)
+@njit
 def _bounds(distinct: Array, counts: Array, bins: int) -> Array:
     """Return the upper bounds of the bins of the values that are not missing, the last infinite."""
     negative = np.searchsorted(distinct, -ZERO, side="right")
@@ -211,26 +214,26 @@ def _bounds(distinct: Array, counts: Array, bins: int) -> Array:
     return bounds[:made]
 
 
-@njit(nogil=True, cache=True)
+@njit
 def _place(values: Array, bounds: Array, missing: int, bins: Array) -> None:
     """Write the bin of every value: the first whose upper bound it does not exceed; `missing` for NaN."""
     padded = np.full(PADDED, np.inf)
     padded[: len(bounds)] = bounds
-    block = 512
-    at = np.empty(block, np.int32)
-    for first in range(0, len(values), block):
-        part = values[first : first + block]
+    at = np.empty(BLOCK, np.uint32)
+    for first in range(0, len(values), BLOCK):
+        part, to = values[first : first + BLOCK], bins[first : first + BLOCK]
         at[:] = 0
-        step = PADDED // 2
+        step = np.uint32(PADDED // 2)
         while step:
+            last = step - np.uint32(1)
             for i in range(len(part)):
-                at[i] += 0 if part[i] <= padded[at[i] + step - 1] else step
-            step //= 2
+                at[i] += np.uint32(0) if part[i] <= padded[at[i] + last] else step
+            step //= np.uint32(2)
         for i in range(len(part)):
-            bins[first + i] = missing if part[i] != part[i] else at[i]
+            to[i] = missing if part[i] != part[i] else at[i]
 
 
-@njit(nogil=True, cache=True)
+@njit
 def bin_rows(values: Array, fitted: int, sample: Array) -> Binned:
     """Bin a feature's rows.
 
@@ -272,7 +275,7 @@ def bin_rows(values: Array, fitted: int, sample: Array) -> Binned:
     return Binned(bins, fitted, size, ordinary if absent else -1, most, False)
 
 
-@njit(nogil=True, cache=True)
+@njit
 def _useless(sizes: Array, sample: int, rows: int) -> bool:
     """Whether no bound leaves enough rows on both sides, so that LightGBM leaves the feature out."""
     least = int(MIN_DATA_IN_LEAF * sample / rows)
@@ -284,7 +287,7 @@ def _useless(sizes: Array, sample: int, rows: int) -> bool:
     return True
 
 
-@njit(nogil=True, cache=True)
+@njit
 def bin_categories(codes: Array, fitted: int, sample: Array) -> Binned:
     """Bin a categorical feature's rows: one bin for each category but the rare ones, in order of frequency.
 

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import math
 
+import numba
 import numpy as np
-from numba import njit
 
 from scopefe.components import Array
 from scopefe.score.kernels.binning import MIN_DATA_IN_LEAF, Binned
+
+njit = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 TREES = 100
 PATIENCE = 3
@@ -30,32 +32,40 @@ MIN_DATA_PER_GROUP = 100
 CATEGORY_L2 = CATEGORY_SMOOTH = 10.0
 LOSS_OF_TINY = -float(np.log(np.float32(1e-15)))
 FEW = 65_536
+LANE_1, LANE_2, LANE_3, LANE_4, LANE_5, LANE_6, LANE_7, LANES = (np.uint64(i) for i in range(1, 9))
 # beyond this raw score LightGBM's own 1 - p has lost digits, which only its own formula gives again
 DIGITS = 16.0
 
 
 # All is computed as written, so that it does not matter how a function was compiled, alone or within another,
 # now or in an earlier process; what is summed is summed in lanes, which a processor adds side by side.
-@njit(nogil=True, cache=True)
-def lane_sum(values: Array, first: int, last: int) -> float:
+# Positions of points are unsigned: a signed one would be checked for its sign at each step of a loop.
+@njit
+def lane_sum(values: Array, first: np.uint64, last: np.uint64) -> float:
     """Return the sum of values from `first` on, before `last`."""
     a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    whole = first + (last - first) // 8 * 8
-    for i in range(first, whole, 8):
+    whole = last - (last - first) % LANES
+    for i in range(first, whole, LANES):
         a += values[i]
-        b += values[i + 1]
-        c += values[i + 2]
-        d += values[i + 3]
-        e += values[i + 4]
-        f += values[i + 5]
-        g += values[i + 6]
-        h += values[i + 7]
+        b += values[i + LANE_1]
+        c += values[i + LANE_2]
+        d += values[i + LANE_3]
+        e += values[i + LANE_4]
+        f += values[i + LANE_5]
+        g += values[i + LANE_6]
+        h += values[i + LANE_7]
     for i in range(whole, last):
         a += values[i]
     return ((a + e) + (b + f)) + ((c + g) + (d + h))
 
 
-@njit(nogil=True, cache=True)
+@njit
+def whole_sum(values: Array) -> float:
+    """Return the sum of all values."""
+    return lane_sum(values, np.uint64(0), np.uint64(len(values)))
+
+
+@njit
 def boost_squared(binned: Binned, residuals: Array, constant: bool, start: float) -> float:
     """Return the best root mean squared error over the measured rows.
 
@@ -93,7 +103,7 @@ def boost_squared(binned: Binned, residuals: Array, constant: bool, start: float
     return best
 
 
-@njit(nogil=True, cache=True)
+@njit
 def squared_sums(residuals: Array, starts: Array, output: Array, gradients: Array) -> None:
     """Write each bin's sum of gradients, in float32 as LightGBM."""
     terms = np.empty(len(residuals))
@@ -103,17 +113,17 @@ def squared_sums(residuals: Array, starts: Array, output: Array, gradients: Arra
         gradients[b] = lane_sum(terms, starts[b], starts[b + 1])
 
 
-@njit(nogil=True, cache=True)
+@njit
 def squared_loss(residuals: Array, bins: Array, output: Array) -> float:
     """Return the root mean squared error of residuals plus each bin's output."""
     terms = np.empty(len(bins))
     for i in range(len(bins)):
         r = residuals[i] + output[bins[i]]
         terms[i] = r * r
-    return math.sqrt(lane_sum(terms, 0, len(terms)) / len(bins))
+    return math.sqrt(whole_sum(terms) / len(bins))
 
 
-@njit(nogil=True, cache=True)
+@njit
 def boost_logistic(
     binned: Binned,
     scores: Array,
@@ -149,32 +159,33 @@ def boost_logistic(
     held, held_bins, held_positive = odds[fitted:], bins[fitted:], positive[fitted:]
     held_scores = np.zeros(len(held)) if constant else scores[fitted:]
     reach, gradients, hessians = np.abs(held_scores).max(), np.empty(size), np.empty(size)
-    best, since = start, 0
+    best, since, factors = start, 0, np.exp(-output)
     for tree in range(TREES):
-        logistic_sums(fit, own, weight, starts, output, gradients, hessians)
+        logistic_sums(fit, own, weight, starts, factors, gradients, hessians)
         if not add_tree(gradients, hessians, counts, binned, output):
             break
+        factors = np.exp(-output)
         if ranking:
             loss = -auc(held_scores, held_bins, held_positive, output)
         elif constant:
             loss = binned_loss(-output, held_bins, held_positive)
         elif reach + np.abs(output).max() <= DIGITS:
-            loss = logistic_loss(held, held_scores, held_bins, held_positive, output)
+            loss = logistic_loss(held, held_scores, held_bins, held_positive, output, factors)
         else:
-            loss = far_logistic_loss(held, held_bins, held_positive, output)
+            loss = far_logistic_loss(held, held_bins, held_positive, factors)
         best, since = _judged(loss, tree, best, since)
         if since == PATIENCE:
             break
     return best
 
 
-@njit(nogil=True, cache=True)
+@njit
 def _judged(loss: float, tree: int, best: float, since: int) -> tuple[float, int]:
     """Return the best loss so far, that of the first tree in any case, and the number of trees since."""
     return (loss, 0) if tree == 0 or loss < best else (best, since + 1)
 
 
-@njit(nogil=True, cache=True)
+@njit
 def points(
     bins: Array, classes: Array, size: int, k: int, merged: bool
 ) -> tuple[Array, Array, Array, Array, Array]:
@@ -183,10 +194,10 @@ def points(
     Returns
     -------
     tuple
-        int64 number of rows of each bin; where each bin's points begin, shape (bins + 1,); and for each point
-        the position of its row (any row, if merged), its class and its weight.
+        int64 number of rows of each bin; where each bin's points begin, uint64, shape (bins + 1,); and for
+        each point the position of its row (any row, if merged), its class and its weight.
     """
-    starts = np.zeros(size + 1, np.int64)
+    starts = np.zeros(size + 1, np.uint64)
     if merged:
         weight = np.zeros(size * k)
         for i in range(len(bins)):
@@ -198,7 +209,7 @@ def points(
     for b in bins:
         counts[b] += 1
     starts[1:] = np.cumsum(counts)
-    at = starts.copy()
+    at = starts.astype(np.int64)
     rows, own = np.empty(len(bins), np.int64), np.empty(len(bins), np.int64)
     for i in range(len(bins)):
         place = at[bins[i]]
@@ -207,32 +218,40 @@ def points(
     return counts, starts, rows, own, np.ones(len(bins))
 
 
-@njit(nogil=True, cache=True)
+@njit
 def logistic_sums(
-    odds: Array, own: Array, weight: Array, starts: Array, output: Array, gradients: Array, hessians: Array
+    odds: Array, own: Array, weight: Array, starts: Array, factors: Array, gradients: Array, hessians: Array
 ) -> None:
-    """Write each bin's sums of gradients p - y and hessians p(1 - p), in float32 as LightGBM."""
-    first, second = np.empty(len(weight)), np.empty(len(weight))
-    for b in range(len(output)):
-        factor, start, end = math.exp(-output[b]), starts[b], starts[b + 1]
-        for i in range(start, end):
-            p = 1.0 / (1.0 + odds[i] * factor)
-            first[i] = weight[i] * np.float64(np.float32(p - own[i]))
-            second[i] = weight[i] * np.float64(np.float32(p * (1.0 - p)))
-        gradients[b], hessians[b] = lane_sum(first, start, end), lane_sum(second, start, end)
+    """Write each bin's sums of gradients p - y and hessians p(1 - p), in float32 as LightGBM.
+
+    Here and in losses, `factors` has what the odds of a bin's points are to be multiplied by.
+    """
+    now, first, second = np.empty(len(weight)), np.empty(len(weight)), np.empty(len(weight))
+    for b in range(len(factors)):
+        for i in range(starts[b], starts[b + 1]):
+            now[i] = odds[i] * factors[b]
+    for i in range(len(weight)):
+        p = 1.0 / (1.0 + now[i])
+        first[i] = weight[i] * np.float64(np.float32(p - own[i]))
+        second[i] = weight[i] * np.float64(np.float32(p * (1.0 - p)))
+    for b in range(len(factors)):
+        gradients[b] = lane_sum(first, starts[b], starts[b + 1])
+        hessians[b] = lane_sum(second, starts[b], starts[b + 1])
 
 
-@njit(nogil=True, cache=True)
-def logistic_loss(odds: Array, scores: Array, bins: Array, positive: Array, output: Array) -> float:
+@njit
+def logistic_loss(
+    odds: Array, scores: Array, bins: Array, positive: Array, output: Array, factors: Array
+) -> float:
     """Return the mean of -log p of each row's class: log(1 + e^-s), plus s for the negative class."""
-    factors, terms, negative = np.exp(-output), np.empty(len(bins)), np.empty(len(bins))
+    terms, negative = np.empty(len(bins)), np.empty(len(bins))
     for i in range(len(bins)):
         terms[i] = 1.0 + odds[i] * factors[bins[i]]
         negative[i] = (1 - positive[i]) * (scores[i] + output[bins[i]])
-    return (lane_sum(negative, 0, len(negative)) + _log_of_product(terms)) / len(bins)
+    return (whole_sum(negative) + _log_of_product(terms)) / len(bins)
 
 
-@njit(nogil=True, cache=True)
+@njit
 def _log_of_product(values: Array) -> float:
     """Return the sum of logarithms of values between 1e-9 and 1e9: of products of 32, in 8 lanes of 4."""
     whole, total = len(values) // 32 * 32, 0.0
@@ -249,22 +268,22 @@ def _log_of_product(values: Array) -> float:
     return total + math.log(product)
 
 
-@njit(nogil=True, cache=True)
+@njit
 def _loss(p: float) -> float:
     return -math.log(p) if p > TINY else LOSS_OF_TINY
 
 
-@njit(nogil=True, cache=True)
-def far_logistic_loss(odds: Array, bins: Array, positive: Array, output: Array) -> float:
+@njit
+def far_logistic_loss(odds: Array, bins: Array, positive: Array, factors: Array) -> float:
     """Return the mean of -log p of each row's class, row by row as LightGBM computes it."""
-    factors, total = np.exp(-output), 0.0
+    total = 0.0
     for i in range(len(bins)):
         p = 1.0 / (1.0 + odds[i] * factors[bins[i]])
         total += _loss(p if positive[i] else 1.0 - p)
     return total / len(bins)
 
 
-@njit(nogil=True, cache=True)
+@njit
 def binned_loss(exponents: Array, bins: Array, positive: Array) -> float:
     """Return the mean of -log p of each row's class, where p = 1/(1 + e^x) with x given by bin."""
     losses, total = np.empty((len(exponents), 2)), 0.0
@@ -276,13 +295,13 @@ def binned_loss(exponents: Array, bins: Array, positive: Array) -> float:
     return total / len(bins)
 
 
-@njit(nogil=True, cache=True)
+@njit
 def starting_logistic_loss(scores: Array, positive: Array) -> float:
     """Return the mean of -log p of each row's class, as LightGBM sums it."""
     return binned_loss(-scores, np.arange(len(scores)), positive)
 
 
-@njit(nogil=True, cache=True)
+@njit
 def auc(scores: Array, bins: Array, positive: Array, output: Array) -> float:
     """Return the area under the ROC curve of scores plus each bin's output; 1 where a class is absent."""
     now = np.empty(len(scores))
@@ -302,7 +321,7 @@ def auc(scores: Array, bins: Array, positive: Array, output: Array) -> float:
     return area / (positives * negatives) if positives and negatives else 1.0
 
 
-@njit(nogil=True, cache=True)
+@njit
 def boost_softmax(
     binned: Binned, scores: Array, odds: Array, classes: Array, constant: bool, start: float
 ) -> float:
@@ -334,81 +353,93 @@ def boost_softmax(
         held_scores[i] = scores[held_classes[i], fitted + i]
     shares, lowest = np.bincount(classes[:fitted], minlength=k), held_scores.min()
     gradients, hessians = np.empty((k, size)), np.empty((k, size))
-    best, since = start, 0
+    best, since, factors = start, 0, np.exp(below_the_top(output))
     for tree in range(TREES):
-        softmax_sums(fit, own, weight, starts, output, gradients, hessians)
+        softmax_sums(fit, own, weight, starts, factors, gradients, hessians)
         more = False
         for c in range(k):
             if 0 < shares[c] < fitted:
                 more |= add_tree(gradients[c], hessians[c], counts, binned, output[c])
         if not more:
             break
+        below = below_the_top(output)
+        factors = np.exp(below)
         if constant:
             loss = binned_softmax_loss(output, held_bins, held_classes)
         else:
             near = 2 * np.abs(output).max() - lowest <= DIGITS
-            loss = softmax_loss(held, held_scores, held_bins, held_classes, output, near)
+            loss = softmax_loss(held, held_scores, held_bins, held_classes, below, factors, near)
         best, since = _judged(loss, tree, best, since)
         if since == PATIENCE:
             break
     return best
 
 
-@njit(nogil=True, cache=True)
+@njit
+def below_the_top(output: Array) -> Array:
+    """Return each class's raw score less the largest one of its bin."""
+    below = np.empty_like(output)
+    for b in range(output.shape[1]):
+        below[:, b] = output[:, b] - output[:, b].max()
+    return below
+
+
+@njit
 def softmax_sums(
-    odds: Array, own: Array, weight: Array, starts: Array, output: Array, gradients: Array, hessians: Array
+    odds: Array, own: Array, weight: Array, starts: Array, factors: Array, gradients: Array, hessians: Array
 ) -> None:
     """Write each class's and bin's sums of gradients p - y and hessians p(1 - p)K/(K - 1), in float32."""
-    k, size = output.shape
-    total, share, scale = np.zeros(len(weight)), np.empty(len(weight)), k / (k - 1)
-    first_order, second_order = np.empty(len(weight)), np.empty(len(weight))
+    k, size = factors.shape
+    now, share, scale = np.empty(odds.shape), np.zeros(len(weight)), k / (k - 1)
+    first, second = np.empty(len(weight)), np.empty(len(weight))
     for b in range(size):
-        first, last, top = starts[b], starts[b + 1], output[:, b].max()
         for c in range(k):
-            factor = math.exp(output[c, b] - top)
-            for i in range(first, last):
-                total[i] += odds[c, i] * factor
-        for i in range(first, last):
-            share[i] = 1.0 / total[i]
-        for c in range(k):
-            factor = math.exp(output[c, b] - top)
-            for i in range(first, last):
-                p = odds[c, i] * factor * share[i]
-                first_order[i] = weight[i] * np.float64(np.float32(p - (own[i] == c)))
-                second_order[i] = weight[i] * np.float64(np.float32(scale * p * (1.0 - p)))
-            gradients[c, b] = lane_sum(first_order, first, last)
-            hessians[c, b] = lane_sum(second_order, first, last)
+            for i in range(starts[b], starts[b + 1]):
+                now[c, i] = odds[c, i] * factors[c, b]
+    for c in range(k):
+        for i in range(len(weight)):
+            share[i] += now[c, i]
+    for i in range(len(weight)):
+        share[i] = 1.0 / share[i]
+    for c in range(k):
+        for i in range(len(weight)):
+            p = now[c, i] * share[i]
+            first[i] = weight[i] * np.float64(np.float32(p - (own[i] == c)))
+            second[i] = weight[i] * np.float64(np.float32(scale * p * (1.0 - p)))
+        for b in range(size):
+            gradients[c, b] = lane_sum(first, starts[b], starts[b + 1])
+            hessians[c, b] = lane_sum(second, starts[b], starts[b + 1])
 
 
-@njit(nogil=True, cache=True)
-def softmax_loss(odds: Array, scores: Array, bins: Array, classes: Array, output: Array, near: bool) -> float:
+@njit
+def softmax_loss(
+    odds: Array, scores: Array, bins: Array, classes: Array, below: Array, factors: Array, near: bool
+) -> float:
     """Return the mean of -log p of each row's class: the log of all odds' sum, less its own score.
 
     Parameters
     ----------
     scores
         float64, shape (rows,): starting score of the row's own class.
+    below
+        float64, shape (classes, bins): what the tree adds to it, less the most that it adds to any class.
     near
         Whether scores are close to each other, so that logarithms may be taken of products.
     """
-    k, size = output.shape
-    shifted = np.empty((k, size))
-    for b in range(size):
-        shifted[:, b] = output[:, b] - output[:, b].max()
-    factors, terms, scored = np.exp(shifted), np.zeros(len(bins)), np.empty(len(bins))
-    for c in range(k):
+    terms, scored = np.zeros(len(bins)), np.empty(len(bins))
+    for c in range(len(odds)):
         for i in range(len(bins)):
             terms[i] += odds[c, i] * factors[c, bins[i]]
     if near:
         for i in range(len(bins)):
-            scored[i] = scores[i] + shifted[classes[i], bins[i]]
-        return (_log_of_product(terms) - lane_sum(scored, 0, len(scored))) / len(bins)
+            scored[i] = scores[i] + below[classes[i], bins[i]]
+        return (_log_of_product(terms) - whole_sum(scored)) / len(bins)
     for i in range(len(bins)):
-        scored[i] = _loss(math.exp(scores[i] + shifted[classes[i], bins[i]]) / terms[i])
-    return lane_sum(scored, 0, len(scored)) / len(bins)
+        scored[i] = _loss(math.exp(scores[i] + below[classes[i], bins[i]]) / terms[i])
+    return whole_sum(scored) / len(bins)
 
 
-@njit(nogil=True, cache=True)
+@njit
 def binned_softmax_loss(scores: Array, bins: Array, classes: Array) -> float:
     """Return the mean of -log p of each row's class, as LightGBM sums it, from scores by class and bin."""
     k, size = scores.shape
@@ -424,7 +455,7 @@ def binned_softmax_loss(scores: Array, bins: Array, classes: Array) -> float:
     return total / len(bins)
 
 
-@njit(nogil=True, cache=True)
+@njit
 def add_tree(gradients: Array, hessians: Array, counts: Array, binned: Binned, output: Array) -> bool:
     """Grow a tree and add its leaves' outputs, times the learning rate, to `output`.
 
@@ -449,6 +480,7 @@ def add_tree(gradients: Array, hessians: Array, counts: Array, binned: Binned, o
     g, h, n = np.zeros(LEAVES), np.zeros(LEAVES), np.zeros(LEAVES, np.int64)
     value, rest_g, rest_h = np.zeros(LEAVES), np.zeros(LEAVES), np.zeros(LEAVES)
     gain, left_g, left_h = np.zeros(LEAVES), np.zeros(LEAVES), np.zeros(LEAVES)
+    bound, missing_left = np.zeros(LEAVES, np.int64), np.zeros(LEAVES, np.bool_)
     smoothing = CATEGORY_L2 if binned.categorical and size > ONE_HOT else 0.0
     high[0], g[0], h[0], n[0] = size, gradients.sum(), hessians.sum(), counts.sum()
     rest_g[0], rest_h[0] = _rest(gradients, hessians, items, frequent, g[0], h[0])
@@ -457,9 +489,14 @@ def add_tree(gradients: Array, hessians: Array, counts: Array, binned: Binned, o
         for k in (new, leaves - 1):
             gradients[frequent], hessians[frequent] = rest_g[k], rest_h[k]
             gain[k] = -1.0
-            if n[k] >= 2 * MIN_DATA_IN_LEAF:
-                gain[k], left_g[k], left_h[k] = _best_split(
-                    gradients, hessians, items[low[k] : high[k]], binned, g[k], h[k] + 2 * TINY, n[k], to_left
+            inside, whole_h = items[low[k] : high[k]], h[k] + 2 * TINY
+            if n[k] >= 2 * MIN_DATA_IN_LEAF and binned.categorical:
+                gain[k], left_g[k], left_h[k] = _best_categories(
+                    gradients, hessians, inside, g[k], whole_h, n[k], to_left
+                )
+            elif n[k] >= 2 * MIN_DATA_IN_LEAF:
+                gain[k], bound[k], missing_left[k], left_g[k], left_h[k] = _best_bound(
+                    gradients, hessians, inside, binned, g[k], whole_h, n[k]
                 )
             if leaves == 1:
                 break
@@ -469,7 +506,11 @@ def add_tree(gradients: Array, hessians: Array, counts: Array, binned: Binned, o
         right, whole_h = leaves, h[new] + 2 * TINY
         value[new] = -left_g[new] / (left_h[new] + smoothing) * LEARNING_RATE
         value[right] = -(g[new] - left_g[new]) / (whole_h - left_h[new] + smoothing) * LEARNING_RATE
-        moved, rows = _to_the_front(items[low[new] : high[new]], to_left, counts)
+        inside = items[low[new] : high[new]]
+        if binned.categorical:
+            moved, rows = _to_the_front(inside, to_left, counts)
+        else:
+            moved, rows = _up_to_the_bound(inside, bound[new], binned.missing, missing_left[new], counts)
         low[right], high[right], high[new] = low[new] + moved, high[new], low[new] + moved
         g[right], h[right], n[right] = g[new] - left_g[new], whole_h - left_h[new] - TINY, n[new] - rows
         g[new], h[new], n[new] = left_g[new], left_h[new] - TINY, rows
@@ -485,7 +526,7 @@ def add_tree(gradients: Array, hessians: Array, counts: Array, binned: Binned, o
     return leaves > 1
 
 
-@njit(nogil=True, cache=True)
+@njit
 def _rest(
     gradients: Array, hessians: Array, inside: Array, frequent: int, g: float, h: float
 ) -> tuple[float, float]:
@@ -497,7 +538,7 @@ def _rest(
     return g, h
 
 
-@njit(nogil=True, cache=True)
+@njit
 def _to_the_front(inside: Array, to_left: Array, counts: Array) -> tuple[int, int]:
     """Bring a leaf's marked bins to the front, in order; return their number and that of their rows."""
     others = np.empty(len(inside), np.int64)
@@ -514,8 +555,29 @@ def _to_the_front(inside: Array, to_left: Array, counts: Array) -> tuple[int, in
     return moved, rows
 
 
-@njit(nogil=True, cache=True)
-def _best_split(
+@njit
+def _up_to_the_bound(
+    inside: Array, bound: int, missing: int, missing_left: bool, counts: Array
+) -> tuple[int, int]:
+    """Bring a leaf's bins up to a bound, and that of missing values if asked, to the front, in order.
+
+    Returns
+    -------
+    tuple
+        Their number and that of their rows.
+    """
+    moved, rows = bound + 1 - inside[0], 0
+    if missing_left and inside[-1] == missing:
+        inside[moved + 1 :] = inside[moved:-1].copy()
+        inside[moved] = missing
+        moved += 1
+    for b in inside[:moved]:
+        rows += counts[b]
+    return moved, rows
+
+
+@njit
+def _best_bound(
     gradients: Array,
     hessians: Array,
     inside: Array,
@@ -523,9 +585,12 @@ def _best_split(
     whole_g: float,
     whole_h: float,
     rows: int,
-    to_left: Array,
-) -> tuple[float, float, float]:
-    """Find a leaf's best split and mark the bins on its left.
+) -> tuple[float, int, bool, float, float]:
+    """Find a leaf's best split by value.
+
+    The first best wins, scanned from the right with missing values on the left; then, where the feature has
+    any, from the left with missing values on the right. Row counts are estimated from hessians, so the two
+    differ in any leaf.
 
     Parameters
     ----------
@@ -533,57 +598,23 @@ def _best_split(
         The leaf's bins, ascending.
     whole_g, whole_h, rows
         The leaf's sums of gradients and hessians, and its number of rows.
-    to_left
-        Boolean, shape (bins,); changed for the bins of this leaf.
 
     Returns
     -------
     tuple
-        Its gain, -1 if there is none, and the sums of gradients and hessians on the left.
+        Its gain, -1 if there is none; the last bin on the left; whether missing values are there; and the
+        sums of gradients and hessians on the left.
     """
-    for b in inside:
-        to_left[b] = False
-    if binned.categorical:
-        return _best_categories(gradients, hessians, inside, whole_g, whole_h, rows, to_left)
+    frequent, missing, low = binned.frequent, -1, inside[0]
     both = binned.missing >= 0 and len(gradients) > 2
-    held = both and inside[-1] == binned.missing
-    ordinary = len(inside) - held
-    if not ordinary:
-        return -1.0, 0.0, 0.0
-    low = inside[0]
-    gain, at, missing_left, left_g, left_h = _best_bound(
-        gradients, hessians, low, low + ordinary, binned.missing if held else -1, both,
-        binned.frequent, whole_g, whole_h, rows,
-    )  # fmt: skip
-    for b in range(low, at + 1):
-        to_left[b] = True
-    if held:
-        to_left[binned.missing] = missing_left
-    return gain, left_g, left_h
-
-
-@njit(nogil=True, cache=True)
-def _best_bound(
-    gradients: Array,
-    hessians: Array,
-    low: int,
-    high: int,
-    missing: int,
-    both: bool,
-    frequent: int,
-    whole_g: float,
-    whole_h: float,
-    rows: int,
-) -> tuple[float, int, bool, float, float]:
-    """Return a leaf's best split by value: gain, last bin on the left, whether missing values are there.
-
-    And the sums of gradients and hessians on the left. Without a split the gain is -1. The first best wins,
-    scanned from the right with missing values on the left; then, where the feature has any, from the left
-    with missing values on the right. Row counts are estimated from hessians, so the two differ in any leaf.
-    """
+    if both and inside[-1] == binned.missing:
+        missing = binned.missing
+    high = low + len(inside) - (missing >= 0)
+    if low == high:
+        return -1.0, -1, False, 0.0, 0.0
     shift = whole_g * whole_g / whole_h
     per_hessian = rows / whole_h
-    best, at, to_left, best_g, best_h = shift, -1, True, 0.0, 0.0
+    best, at, to_left, best_g, best_h = shift, -1, both, 0.0, 0.0
     other_g, other_h, other_n = 0.0, TINY, 0
     if frequent >= high and not (both and frequent == len(gradients) - 1):
         other_g += gradients[frequent]
@@ -604,7 +635,7 @@ def _best_bound(
     gain = best - shift if at >= 0 else -1.0
     if not both:
         return gain, at, to_left, best_g, best_h
-    forward, own_g, own_h, own_n, first = shift, 0.0, TINY, 0, low
+    forward, own_g, own_h, own_n, first = max(shift, gain + shift), 0.0, TINY, 0, low
     if frequent == 0:
         own_g, own_h, own_n = whole_g, whole_h - TINY, rows
         for b in range(max(low, 1), high + 1):
@@ -629,12 +660,12 @@ def _best_bound(
             break
         other_g = whole_g - own_g
         now = own_g * own_g / own_h + other_g * other_g / other_h
-        if now > forward and now > gain + shift:
+        if now > forward:
             forward, at, to_left, best_g, best_h = now, b, False, own_g, own_h
     return (gain if to_left else forward - shift), at, to_left, best_g, best_h
 
 
-@njit(nogil=True, cache=True)
+@njit
 def _best_categories(
     gradients: Array,
     hessians: Array,
@@ -644,7 +675,21 @@ def _best_categories(
     rows: int,
     to_left: Array,
 ) -> tuple[float, float, float]:
-    """Find a leaf's best split into categories; the first bin never is on the left. See `_best_split`."""
+    """Find a leaf's best split into categories and mark those on its left, where the first bin never is.
+
+    Parameters
+    ----------
+    inside, whole_g, whole_h, rows
+        As for a split by value.
+    to_left
+        Boolean, shape (bins,); changed for the bins of this leaf.
+
+    Returns
+    -------
+    tuple
+        Its gain, -1 if there is none, and the sums of gradients and hessians on the left.
+    """
+    to_left[inside] = False
     shift, per_hessian = whole_g * whole_g / whole_h, rows / whole_h
     best, best_g, best_h = shift, 0.0, 0.0
     if len(gradients) <= ONE_HOT:
