@@ -95,10 +95,11 @@ def binned(sums: Array, bins: Array, count: int) -> Array:
     """Return the sums of bins."""
     result = np.zeros((len(sums), count, sums.shape[2]))
     for fold in range(len(sums)):
-        for cell in range(sums.shape[1]):
-            if sums[fold, cell, -1] > 0:
-                for j in range(sums.shape[2]):
-                    result[fold, bins[cell], j] += sums[fold, cell, j]
+        cells, to = sums[fold], result[fold]
+        for cell in range(len(cells)):
+            if cells[cell, -1] > 0:
+                for j in range(cells.shape[1]):
+                    to[bins[cell], j] += cells[cell, j]
     return result
 
 
@@ -186,6 +187,39 @@ def _boosted(
         if leaves == 1:
             break
     return best if best > -np.inf else 0.0
+
+
+@njit
+def cell_scores(values: Array, sums: Array, most: int, chi2: bool) -> Array:
+    """Score candidates by what the cells are worth to them.
+
+    Parameters
+    ----------
+    values
+        float64, shape (candidates, cells).
+    sums
+        Of the cells.
+    most
+        Number of bins that cells are joined into, beside that of missing values.
+    chi2
+        Whether to score without folds.
+
+    Returns
+    -------
+    ndarray
+        Shape (candidates, folds), or (candidates, 1) without; -inf where all rows are in one bin.
+    """
+    counts = np.zeros(sums.shape[1])
+    for fold in range(len(sums)):
+        for cell in range(len(counts)):
+            counts[cell] += sums[fold, cell, -1]
+    scores = np.full((len(values), 1 if chi2 else len(sums)), -np.inf)
+    for i in range(len(values)):
+        bins, count = joined(values[i], counts, most)
+        grouped = binned(sums, bins, count)
+        if np.count_nonzero(grouped[:, :, -1].sum(axis=0)) >= 2:
+            scores[i] = chi2_score(grouped) if chi2 else fold_scores(grouped, 0.0)
+    return scores
 
 
 @njit

@@ -172,55 +172,63 @@ class Scoring:
 
     def _of_pair(self, operators: list[Operator], left: int, right: int) -> list[Array | None]:
         """Score all candidates of a pair, or of a single feature: None for one that cannot be computed."""
-        features = [left, right] if right >= 0 else [left]
-        shared: dict[str, Any] = {}
-        scores: list[Array | None] = []
-        for operator in operators:
+        scores: list[Array | None] = [None] * len(operators)
+        shared: dict[str, tuple[Array, Any]] = {}
+        together: dict[int, tuple[Array, list[int], list[Array]]] = {}
+        for place, operator in enumerate(operators):
             try:
-                columns = self.table.arguments(operator, features)
-                scores.append(self._score(operator, left, right, columns, shared))
+                sums, values = self._cells(operator, left, right, shared)
             except Exception as error:
                 if operator.source.module.startswith(BUILT_IN):
                     raise
                 self.failures.setdefault(operator.name, f"{type(error).__name__}: {error}")
-                scores.append(None)
+                continue
+            if values is None:
+                scores[place] = self._of_categories(sums)
+                continue
+            _, places, rows = together.setdefault(id(sums), (sums, [], []))
+            places.append(place)
+            rows.append(values)
+        for sums, places, rows in together.values():
+            found = self.kernels.cell_scores(np.array(rows), sums, self.value_bins, self.chi2)
+            for place, score in zip(places, found, strict=True):
+                scores[place] = score
         return scores
 
-    def _score(
-        self, operator: Operator, left: int, right: int, columns: Any, shared: dict[str, Any]
-    ) -> Array:
-        built_in = operator.source.module.startswith(BUILT_IN)
-        if operator.takes == (NUM,) and not operator.learns:
-            if "values" not in shared:
-                shared["values"] = self._feature_cells(left)
-            sums, own = shared["values"]
-            return self._of_cells(operator.apply({}, own).astype(np.float64), sums)
-        if operator.takes == (NUM, NUM) and not operator.learns:
+    def _cells(
+        self, operator: Operator, left: int, right: int, shared: dict[str, tuple[Array, Any]]
+    ) -> tuple[Array, Array | None]:
+        """Return the sums of the cells that a candidate is scored on, and its value on each.
+
+        Cells without values are categories. What operators of the same features share is kept in `shared`.
+        """
+        elementwise = not operator.learns and set(operator.takes) == {NUM}
+        if elementwise:
             if "cells" not in shared:
-                shared["cells"] = self._numeric_pair(left, right)
-            sums, values = shared["cells"]
-            return self._of_cells(operator.apply({}, *values).astype(np.float64), sums)
+                shared["cells"] = self._numeric_pair(left, right) if right >= 0 else self._feature_cells(left)
+            sums, inputs = shared["cells"]
+            return sums, operator.apply({}, *inputs)
+        columns: Any = self.table.arguments(operator, [left, right] if right >= 0 else [left])
+        built_in = operator.source.module.startswith(BUILT_IN)
         if built_in and operator.takes == (CAT, CAT) and operator.symmetric:
             if "pairs" not in shared:
                 shared["pairs"] = self._category_pair(*columns)
             sums, counts = shared["pairs"]
-            if operator.gives == CAT:
-                return self._of_categories(sums)
-            return self._of_cells(np.append(np.nan, counts), sums)
+            return sums, None if operator.gives == CAT else counts
         state = operator.fit(*columns)
         if operator.arity == 2 and operator.takes[1] == CAT:
             looked_up = self._looked_up(operator, state, columns)
             if looked_up is not None:
-                return self._of_cells(np.append(np.nan, looked_up), self._groups(right, columns[1]))
+                return self._groups(right, columns[1]), np.append(np.nan, looked_up)
         values = operator.apply(state, *columns)
         if operator.gives == CAT:
-            sums = self._sums(values + 1, int(values.max(initial=-1)) + 2)
-            return self._of_categories(sums)
+            return self._sums(values + 1, int(values.max(initial=-1)) + 2), None
         if operator.name == "GroupByThenRank" and built_in:
             ranks = np.ceil(np.nan_to_num(values, nan=-1.0) * RANK_CELLS).astype(np.int64)
             sums = self._sums(np.maximum(ranks, -1) + 1, RANK_CELLS + 2)
-            return self._of_cells(np.append(np.nan, np.arange(RANK_CELLS + 1.0)), sums)
-        return self._of_values(values.astype(np.float64))
+            return sums, np.append(np.nan, np.arange(RANK_CELLS + 1.0))
+        distinct, cells = np.unique(values, return_inverse=True)
+        return self._sums(cells, len(distinct)), distinct
 
     def _looked_up(self, operator: Operator, state: dict[str, Array], columns: Any) -> Array | None:
         """Return the value of each group of the key, if that is all that an operator does."""
@@ -243,11 +251,11 @@ class Scoring:
         return sums, [np.repeat(first, len(second)), np.tile(second, len(first))]
 
     def _category_pair(self, left: Keys, right: Keys) -> tuple[Array, Array]:
-        """Return the sums of the pairs of two categorical features, missing first, and their counts."""
+        """Return the sums of the pairs of two categorical features and their counts, missing ones first."""
         none = np.empty(0, dtype=np.int64)
         numbers, pairs = number_pairs(left.codes, right.codes, left.size, right.size, none, True)
         sums = self._sums(numbers + 1, len(pairs) + 1)
-        return sums, sums[:, 1:, -1].sum(axis=0)
+        return sums, np.append(np.nan, sums[:, 1:, -1].sum(axis=0))
 
     def _feature_bins(self, feature: int) -> tuple[Array, Array]:
         """Return the bin of each row, and the value in the middle of each bin, in the feature's type."""
@@ -268,10 +276,10 @@ class Scoring:
         middle[1:] = distinct[known[np.searchsorted(rows, (starts + ends) / 2)]]
         return bins[cells], middle
 
-    def _feature_cells(self, feature: int) -> tuple[Array, Array]:
+    def _feature_cells(self, feature: int) -> tuple[Array, list[Array]]:
         """Return the sums of a feature's values, and these; close ones stand for each other if very many."""
         cells, values = self._make_bins(feature, FINE)
-        return self._sums(cells, len(values)), values
+        return self._sums(cells, len(values)), [values]
 
     def _groups(self, feature: int, keys: Keys) -> Array:
         """Return the sums of a key's groups, missing first."""
@@ -283,21 +291,6 @@ class Scoring:
     def _sums(self, cells: Array, count: int) -> Array:
         found: Array = self.kernels.cell_sums(cells, count, self.fold, self.first, self.second)
         return found
-
-    def _of_values(self, values: Array) -> Array:
-        distinct, cells = np.unique(values, return_inverse=True)
-        return self._of_cells(distinct, self._sums(cells, len(distinct)))
-
-    def _of_cells(self, values: Array, sums: Array) -> Array:
-        """Score cells by what they are worth."""
-        bins, count = self.kernels.joined(values, sums[:, :, -1].sum(axis=0), self.value_bins)
-        joined = self.kernels.binned(sums, bins, count)
-        if np.count_nonzero(joined[:, :, -1].sum(axis=0)) < 2:
-            return np.full(len(sums), -np.inf)
-        result: Array = (
-            self.kernels.chi2_score(joined) if self.chi2 else self.kernels.fold_scores(joined, 0.0)
-        )
-        return result
 
     def _of_categories(self, sums: Array) -> Array:
         if self.chi2:
