@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         compile,
         estimate,
         execute,
+        progress,
         run_study,
     )
     from scopefe.sklearn import ScopeFE
@@ -86,6 +87,7 @@ _LAZY = {
     "operator": "scopefe.registry",
     "operator_gate": "scopefe.registry",
     "pair_gate": "scopefe.registry",
+    "progress": "scopefe.run.api",
     "run_study": "scopefe.run.api",
     "to_python": "scopefe.export.python",
     "to_sql": "scopefe.export.sql",
@@ -134,6 +136,7 @@ __all__ = [
     "operator",
     "operator_gate",
     "pair_gate",
+    "progress",
     "run_study",
     "to_python",
     "to_sql",

@@ -199,6 +199,7 @@ def test_init_in_another_folder_and_format(run: Cli, suffix: str) -> None:
     frame.loc[:2, "yes"] = None
     frame["split"] = np.where(np.arange(len(frame)) % 3 == 0, "validation", "train")
     frame["when"] = pd.date_range("2020-01-01", periods=len(frame)).astype(str)
+    frame["code"] = [f"row {i}" for i in range(len(frame))]
     path = Path(f"odd #1 $: name.{suffix}")
     if "sv" in suffix:
         frame.to_csv(path, index=False, sep="\t" if suffix == "tsv" else ",")
@@ -212,7 +213,9 @@ def test_init_in_another_folder_and_format(run: Cli, suffix: str) -> None:
     assert spec.data.target.missing == "drop"
     assert spec.data.split.by == "column"
     assert spec.data.task == "binary"
-    assert "perhaps no feature but an identifier: when" in Path("specs/s.yaml").read_text()
+    text = Path("specs/s.yaml").read_text()
+    assert "perhaps no feature but an identifier: code" in text
+    assert re.search(r"#   when.month +ordinal +\d+ distinct\n", text)
     assert run("compile", "specs/s.yaml", "-q", "--set", "scope.operators=all").exit_code == 0
 
 
@@ -390,6 +393,19 @@ def test_progress_in_lines_is_rare_and_tells_rate_and_remaining_time(
         "r: halving took 10.0 s",
     ]
     assert describe(Event("r", "s", "advanced", 4, None), 2.0) == "4 done, 2.0/s"
+
+
+def test_bars_are_for_whoever_asks_for_them(capsys: pytest.CaptureFixture[str]) -> None:
+    with scopefe.progress() as listener:
+        listener(Event("r", "halving", "started", 0, 2))
+        listener(Event("r", "halving", "advanced", 1, 2))
+        listener(Event("r", "probe", "started"))
+        listener(Event("r", "probe", "advanced", 7))
+        listener(Event("r", "halving", "finished", 2, 2))
+        listener(Event("r", "probe", "finished"))
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    assert "took" not in shown.out
 
 
 # ---- components, schema

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime
 import decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import scopefe
@@ -163,6 +165,7 @@ def test_texts_are_sorted_categories(values):
         ([datetime.date(2020, 1, 2), None], ["2020-01-02"], [0, -1]),
         ([decimal.Decimal("1.5"), None, decimal.Decimal("-1")], [-1, 1.5], [1, -1, 0]),
         ([1, "a", None, 2.5], [1, 2.5, "a"], [0, 2, -1, 1]),
+        ([2**53, 2**53 + 1, -(2**53) - 1], [2.0**53, "-9007199254740993", "9007199254740993"], [0, 2, 1]),
         ([None, None], [], [-1, -1]),
         ([], [], []),
     ],
@@ -321,10 +324,17 @@ def test_a_constant_feature_among_others_is_kept():
 
 # --- sources -----------------------------------------------------------------------------------------------
 
+
+def zstandard_file(path: Path, text: str) -> None:
+    with pa.output_stream(str(path), compression="zstd") as file:
+        file.write(text.encode())
+
+
 WRITERS = {
     "t.csv": lambda f, p: f.to_csv(p, index=False),
     "t.csv.gz": lambda f, p: f.to_csv(p, index=False),
     "t.csv.zip": lambda f, p: f.to_csv(p, index=False),
+    "t.csv.zst": lambda f, p: zstandard_file(p, f.to_csv(index=False)),
     "t.tsv": lambda f, p: f.to_csv(p, index=False, sep="\t"),
     "t.parquet": lambda f, p: f.to_parquet(p),
     "t.pq": lambda f, p: f.to_parquet(p),
@@ -348,6 +358,25 @@ def test_the_type_of_a_file_may_be_told(tmp_path):
     table().to_csv(tmp_path / "data.txt", index=False)
     path = str(tmp_path / "data.txt")
     assert load(None, source={"type": "csv", "path": path}).table.names == ["x", "few", "k"]
+
+
+def test_what_a_query_gives(tmp_path):
+    duckdb = pytest.importorskip("duckdb")
+    frame = table().assign(text=["a,b", 'q"', "é", None] * 30)
+    frame.to_parquet(tmp_path / "t.parquet")
+    query = f"SELECT * FROM '{tmp_path / 't.parquet'}'"
+    expected = load(frame).fingerprint
+    assert load(None, source={"type": "sql", "query": query}).fingerprint == expected
+    with duckdb.connect(str(tmp_path / "t.duckdb")) as connection:
+        connection.execute(f"CREATE TABLE t AS {query}")
+    source = {"type": "sql", "query": "SELECT * FROM t", "path": str(tmp_path / "t.duckdb")}
+    assert load(None, source=source).fingerprint == expected
+    absent = {**source, "path": str(tmp_path / "none.duckdb")}
+    assert refused(None, source=absent) == f"there is no file {absent['path']!r}"
+    unknown = {**source, "query": "SELECT * FROM u"}
+    assert refused(None, source=unknown).startswith("the query of data.source fails: Catalog Error: ")
+    nothing = {**source, "query": "SELECT * FROM t WHERE false"}
+    assert refused(None, source=nothing) == "the table has no rows"
 
 
 def test_a_file_that_a_package_ships():

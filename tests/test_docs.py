@@ -29,6 +29,7 @@ from scopefe.operators import DEFAULT
 import scopefe
 from scopefe import registry
 from scopefe.cli.main import COMMANDS, cli
+from scopefe.data.datetimes import Moment
 from scopefe.data.kinds import encode
 from scopefe.recipe.arrays import LARGE
 from scopefe.recipe.fitting import described, fit_recipe
@@ -322,7 +323,8 @@ def test_every_field_of_a_recipe_is_documented(tmp_path: Path) -> None:
     known = registry.components().operators
     asked = [("freq", "k"), ("Combine", "k", "k")]
     chosen = [(Apply(o, tuple(map(Leaf, i))), known[o], 1.0, 1.0) for o, *i in asked]
-    recipe = described(fit_recipe("n", "k", table, chosen), table)
+    fitted = fit_recipe("n", "k", table, chosen, moments={"k": Moment("when", "month")})
+    recipe = described(fitted, table)
     document = json.loads(recipe.save(tmp_path / "r.json").read_text("utf-8"))
     features = document["features"]
     parts = [document, *document["inputs"], *features, *(f["distribution"] for f in features)]

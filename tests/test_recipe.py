@@ -7,22 +7,28 @@ import json
 import pickle
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
 import pytest
 from conftest import find_data_folder, needs_data
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scopefe.operators import DEFAULT
 
-from scopefe import CAT, Recipe, RecipeError
+from scopefe import CAT, DataError, Recipe, RecipeError
 from scopefe.data.kinds import encode
+from scopefe.data.source import read_csv, read_file
 from scopefe.data.table import finite
 from scopefe.recipe.arrays import LARGE
 from scopefe.recipe.distribution import Distribution
+from scopefe.recipe.files import transform_file
 from scopefe.recipe.fitting import described, fit_recipe
 from scopefe.registry import components
 from scopefe.score.featureboost import compute
@@ -597,5 +603,75 @@ def test_an_operator_of_ones_own_needs_its_module(tmp_path):
 
 def test_what_is_no_frame_is_refused():
     recipe = Recipe("n", (), (), "k")
-    with pytest.raises(RecipeError, match="applied to a pandas DataFrame, not dict"):
+    with pytest.raises(RecipeError, match="must be a pandas, polars or pyarrow frame, not dict"):
         recipe.transform({"x": [1.0]})
+
+
+SPELLED = 'plain,n,x\n007,1,1.50\n,2,\nNA,,1e3\n"a,b",4,2\n'
+
+
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "csv.zip", "csv.zst", "tsv"])
+def test_a_text_file_is_transformed_part_by_part_and_keeps_its_spelling(tmp_path, suffix):
+    source, target = tmp_path / "in.csv", tmp_path / f"out.{suffix}"
+    source.write_text(SPELLED)
+    recipe = fit(pd.DataFrame({"x": [1.0, 2.0], "n": [3.0, 4.0]}), ("*", "x", "n"))
+    assert transform_file(recipe, source, target, rows=3) == (4, 4)
+    found = read_csv(target, dtype=str, keep_default_na=False)
+    written = read_csv(source, dtype=str, keep_default_na=False)
+    pd.testing.assert_frame_equal(found[list(written)], written)
+    assert found["(x*n)"].tolist() == ["1.5", "", "", "8.0"]
+
+
+@pytest.mark.parametrize("to", ["parquet", "feather", "csv"])
+@pytest.mark.parametrize("form", ["parquet", "feather"])
+def test_a_table_of_types_is_transformed_part_by_part_and_keeps_them(tmp_path, form, to):
+    n = 50
+    frame = invented(n).assign(when=pd.Timestamp("2024-01-01", tz="UTC"), small=np.arange(n, dtype=np.int8))
+    source, target = tmp_path / f"in.{form}", tmp_path / f"out.{to}"
+    table = pa.Table.from_pandas(frame)
+    if form == "parquet":
+        pq.write_table(table, source)
+    else:
+        pyarrow.feather.write_feather(table, source, chunksize=7)
+    recipe, _ = fit_every_operator(frame)
+    expected = recipe.transform(frame)
+    rows, columns = transform_file(recipe, source, target, rows=7)
+    assert (rows, columns) == (n, len(frame.columns) + len(expected.columns))
+    if to == "csv":
+        found = read_csv(target)
+    else:
+        found = read_file(target)
+        pd.testing.assert_frame_equal(found[list(frame)], frame)
+    pd.testing.assert_frame_equal(found[list(expected)], expected, check_exact=True)
+    transform_file(recipe, source, target, only_new=True, rows=7)
+    assert list(read_file(target)) == list(expected)
+
+
+def test_files_that_cannot_be_transformed_leave_nothing_new(tmp_path):
+    recipe = fit(pd.DataFrame({"x": [1.0, 2.0], "n": [3.0, 4.0]}), ("*", "x", "n"))
+    empty = tmp_path / "empty.csv"
+    empty.write_text("x,n\n")
+    with pytest.raises(DataError, match="the table has no rows"):
+        transform_file(recipe, empty, tmp_path / "out.csv")
+    broken = tmp_path / "broken.parquet"
+    broken.write_bytes(b"PAR1")
+    with pytest.raises(DataError, match="cannot be read as parquet"):
+        transform_file(recipe, broken, tmp_path / "out.parquet")
+    late = tmp_path / "late.csv"
+    late.write_text("x,n\n1,2\n3,4\ntext,5\n")
+    with pytest.raises(RecipeError, match="column 'x' is to be numeric, but holds text"):
+        transform_file(recipe, late, tmp_path / "out.csv", rows=2)
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path):
+    recipe = fit(pd.DataFrame({"x": [1.0, 2.0], "n": [3.0, 4.0]}), ("*", "x", "n"))
+    source = tmp_path / "in.parquet"
+    rng = np.random.default_rng(0)
+    with pq.ParquetWriter(source, pa.schema({"x": pa.float64(), "n": pa.float64()})) as writer:
+        for _ in range(20):
+            writer.write_table(pa.table({"x": rng.random(50_000), "n": rng.random(50_000)}))
+    tracemalloc.start()
+    transform_file(recipe, source, tmp_path / "out.parquet", rows=10_000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4e6 < 8 * 1_000_000

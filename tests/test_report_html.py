@@ -561,6 +561,23 @@ def test_the_verdict(facts: EvaluationFacts | None, tone: str, sentence: str) ->
     assert sentence in words(report)
 
 
+def test_the_learner_is_named() -> None:
+    assert "ROC-AUC" not in words(make())
+    assert "of a downstream LightGBM on" in words(make())
+    assert "of a downstream random forest on" in words(make(evaluation=evaluated(learner="random-forest")))
+
+
+@pytest.mark.parametrize("build", MAKERS.values(), ids=MAKERS)
+def test_a_notebook_shows_what_was_found(build) -> None:
+    report = build()
+    piece = html.brief(report)
+    shown = " ".join(plain(Page(piece).text).split())
+    assert plain(html.verdict(report).sentence) in shown
+    for feature in report.selection.selected:
+        assert feature.formula in Page(piece).text
+    assert not {"script", "style", "html"} & {tag for tag, _ in Page(piece).tags}
+
+
 def test_no_test_rows() -> None:
     report = make(
         evaluation=None, data=data().model_copy(update={"rows": {"train": 8, "selection": 2, "test": 0}})

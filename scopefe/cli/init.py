@@ -197,8 +197,9 @@ def _kinds(found: Sniffed) -> Iterator[str]:
     yield "    # Kinds as they were found:"
     unique = []
     for number, (name, kind) in enumerate(zip(table.names, table.kinds, strict=True)):
-        distinct, missing = frame[name].nunique(), int(frame[name].isna().sum())
-        if distinct == len(frame) and not pd.api.types.is_float_dtype(frame[name].dtype):
+        series = pd.Series(table[number].numbers) if name in found.dataset.moments else frame[name]
+        distinct, missing = series.nunique(), int(series.isna().sum())
+        if distinct == len(frame) and not pd.api.types.is_float_dtype(series.dtype):
             unique.append(name)
         if number < SHOWN:
             told = f", {missing:,} missing" if missing else ""

@@ -8,25 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import click
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
 
 from scopefe.cli.output import Settings
+from scopefe.run.bars import WORTH_A_LINE, progress
 from scopefe.run.progress import Event, Listener, silent
 
 EVERY = 5.0
-WORTH_A_LINE = 1.0
 
 
 @contextmanager
@@ -35,30 +22,10 @@ def showing_progress(settings: Settings) -> Iterator[Listener]:
     if settings.quiet:
         yield silent
     elif sys.stderr.isatty():
-        console = Console(stderr=True, markup=False, emoji=False, highlight=False)
-        with Progress(*_columns(), console=console, transient=True) as progress:
-            yield Bars(progress)
+        with progress(stderr=True) as listener:
+            yield listener
     else:
         yield Lines()
-
-
-class RateColumn(ProgressColumn):
-    """Pieces of work per second."""
-
-    def render(self, task: Task) -> Text:
-        """Return the rate, once it is known."""
-        return Text(f"{task.speed:,.1f}/s" if task.speed else "", style="progress.data.speed")
-
-
-def _columns() -> list[ProgressColumn]:
-    return [
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        RateColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    ]
 
 
 class Lines:
@@ -91,29 +58,3 @@ def describe(event: Event, seconds: float) -> str:
         return f"{event.done:,} done, {rate:,.1f}/s"
     left = (event.total - event.done) / rate
     return f"{event.done:,} of {event.total:,}, {rate:,.1f}/s, about {left:,.0f} s left"
-
-
-class Bars:
-    """Progress as bars with rate and remaining time; finished long steps become lines above them."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._tasks: dict[tuple[str, str], TaskID] = {}
-
-    def __call__(self, event: Event) -> None:
-        """Show an event."""
-        place = (event.run, event.step)
-        if event.happened == "started":
-            self._tasks[place] = self._progress.add_task(f"{event.run}: {event.step}", total=event.total)
-        elif event.happened == "advanced":
-            total = None if event.total is None else max(event.total, event.done)
-            self._progress.update(self._tasks[place], completed=event.done, total=total)
-        else:
-            self._finish(place)
-
-    def _finish(self, place: tuple[str, str]) -> None:
-        task = self._tasks.pop(place)
-        seconds = self._progress.tasks[self._progress.task_ids.index(task)].elapsed or 0.0
-        self._progress.remove_task(task)
-        if seconds >= WORTH_A_LINE:
-            self._progress.console.print(f"{place[0]}: {place[1]} took {seconds:.1f} s")

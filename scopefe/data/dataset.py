@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, cast
 
@@ -12,6 +12,7 @@ import pandas as pd
 from narwhals.typing import IntoDataFrame
 
 from scopefe.components import Array
+from scopefe.data.datetimes import Moment, with_parts
 from scopefe.data.kinds import encode, is_number
 from scopefe.data.source import read
 from scopefe.data.splits import Rows, assign, column, divide, join, role_columns
@@ -61,12 +62,15 @@ class Dataset:
         Positions by role.
     dropped
         Columns that are no features, with the reason.
+    moments
+        What the features that are parts of datetimes or durations are parts of, by name.
     """
 
     table: Table
     labels: Labels
     rows: Rows
     dropped: dict[str, str]
+    moments: dict[str, Moment] = field(default_factory=dict)
 
     @cached_property
     def development(self) -> Table:
@@ -194,6 +198,10 @@ def load_dataset(data: Data, frame: IntoDataFrame | None = None) -> Dataset:
     if not present.all():
         table = table[present]
     features, dropped = _features(data, table)
+    moments: dict[str, Moment] = {}
+    if data.features.datetimes == "parts":
+        table, features, moments = with_parts(table, features, rows.development, data.features.kinds)
+        dropped |= {m.column: "read as its parts" for m in moments.values()}
     encoded = encode(
         table,
         rows.development,
@@ -206,7 +214,7 @@ def load_dataset(data: Data, frame: IntoDataFrame | None = None) -> Dataset:
         rows = _sampled(rows, data.sample, labels.class_numbers)
     _check_classes(labels, rows)
     _check_features(encoded, rows)
-    return Dataset(encoded, labels, rows, dropped)
+    return Dataset(encoded, labels, rows, dropped, moments)
 
 
 def _assigned(data: Data, table: pd.DataFrame, present: Array, labels: Labels) -> Rows:

@@ -8,18 +8,19 @@ from typing import Any
 
 import narwhals as nw
 import pandas as pd
+import pyarrow as pa
 import pyarrow.feather
 from narwhals.typing import IntoDataFrame
 
 from scopefe.errors import DataError
-from scopefe.spec.models import FileSource, FrameSource, PackageSource
+from scopefe.spec.models import FileSource, FrameSource, PackageSource, SqlSource
 
 EXACT: dict[str, Any] = {} if int(pd.__version__.split(".")[0]) >= 3 else {"float_precision": "round_trip"}
 """Options under which pandas reads the numbers of a CSV file to the last digit."""
 
 
 def read(
-    source: FileSource | PackageSource | FrameSource, frame: IntoDataFrame | None = None
+    source: FileSource | PackageSource | SqlSource | FrameSource, frame: IntoDataFrame | None = None
 ) -> pd.DataFrame:
     """Read a table.
 
@@ -38,8 +39,12 @@ def read(
     if frame is None:
         if isinstance(source, FrameSource):
             raise DataError("data.source is missing: name a file, or pass data= in Python")
-        path = shipped_file(source) if isinstance(source, PackageSource) else Path(source.path)
-        frame = read_file(path, "csv" if isinstance(source, PackageSource) else source.type)
+        if isinstance(source, SqlSource):
+            frame = read_query(source)
+        elif isinstance(source, PackageSource):
+            frame = read_file(shipped_file(source), "csv")
+        else:
+            frame = read_file(Path(source.path), source.type)
     if not isinstance(frame, pd.DataFrame):
         frame = to_pandas(frame)
     named = frame.set_axis([str(c) for c in frame.columns], axis="columns")
@@ -79,8 +84,7 @@ def read_file(path: Path, kind: str | None = None) -> pd.DataFrame:
     frame: pd.DataFrame
     try:
         if kind == "csv":
-            _refuse_duplicates(path)
-            frame = pd.read_csv(path, sep="\t" if ".tsv" in path.name else ",", low_memory=False, **EXACT)
+            frame = read_csv(path)
         elif kind in ("parquet", "pq"):
             frame = pd.read_parquet(path)
         else:
@@ -93,12 +97,45 @@ def read_file(path: Path, kind: str | None = None) -> pd.DataFrame:
     return frame
 
 
-def _refuse_duplicates(path: Path) -> None:
-    header = pd.read_csv(path, sep="\t" if ".tsv" in path.name else ",", header=None, nrows=1, dtype=str)
-    names = header.iloc[0].tolist()
+def read_csv(path: Path, **options: Any) -> Any:
+    """Read a CSV file with pandas, compressed or not; options are those of `pandas.read_csv`.
+
+    Raises
+    ------
+    DataError
+        If two columns have one name.
+    """
+
+    def opened(**given: Any) -> Any:
+        file = pa.input_stream(str(path), compression="zstd") if path.suffix == ".zst" else path
+        return pd.read_csv(file, sep="\t" if ".tsv" in path.name else ",", **given)
+
+    names = opened(header=None, nrows=1, dtype=str).iloc[0].tolist()
     twice = [n for i, n in enumerate(names) if n in names[:i]]
     if twice:
         raise DataError(f"two columns are named {str(twice[0])!r}: rename one of them")
+    return opened(low_memory=False, **EXACT, **options)
+
+
+def read_query(source: SqlSource) -> pd.DataFrame:
+    """Read what a query gives.
+
+    Raises
+    ------
+    DataError
+        If duckdb is not installed, there is no such database, or the query fails.
+    """
+    try:
+        import duckdb
+    except ModuleNotFoundError:
+        raise DataError("a SQL source needs duckdb: pip install 'scopefe[duckdb]'") from None
+    if source.path is not None and not Path(source.path).is_file():
+        raise DataError(f"there is no file {source.path!r}")
+    try:
+        with duckdb.connect(source.path or ":memory:", read_only=source.path is not None) as connection:
+            return connection.execute(source.query).df()
+    except duckdb.Error as error:
+        raise DataError(f"the query of data.source fails: {str(error).strip().splitlines()[0]}") from None
 
 
 def shipped_file(source: PackageSource) -> Path:

@@ -218,8 +218,8 @@ def number_keys(values: Array) -> Keys:
 def text_keys(series: pd.Series[Any], missing_as: str | None = None) -> Keys:
     """Read any column as categories.
 
-    Labels are text, or floats for numbers; booleans are the texts ``True`` and ``False``. Categories of a
-    pandas categorical keep their order, others are sorted: numbers first, then text.
+    Labels are text, or floats for numbers that these can hold; booleans are the texts ``True`` and ``False``.
+    Categories of a pandas categorical keep their order, others are sorted: numbers first, then text.
 
     Parameters
     ----------
@@ -258,9 +258,11 @@ def text_keys(series: pd.Series[Any], missing_as: str | None = None) -> Keys:
 
 
 def label_of(value: Any) -> str | float:
-    """Return the label of a category's value: text, or a float for numbers."""
+    """Return the label of a category's value: text, or a float for numbers; text for those it cannot hold."""
     if isinstance(value, str):
         return value
+    if isinstance(value, int | np.integer) and abs(int(value)) > 2**53:
+        return str(int(value))
     if isinstance(value, bool | np.bool_):
         return str(bool(value))
     try:

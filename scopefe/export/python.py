@@ -14,10 +14,11 @@ import numpy as np
 
 import scopefe
 from scopefe.components import Array, Lookup
+from scopefe.data.datetimes import moments, part, part_of
 from scopefe.export import standalone
 from scopefe.export.forms import Form, forms
 from scopefe.recipe.arrays import LARGE, atomically
-from scopefe.recipe.recipe import FittedFeature, Recipe
+from scopefe.recipe.recipe import FittedFeature, Input, Recipe
 
 WIDTH = 100
 HEAD = f'''\
@@ -66,9 +67,11 @@ def _module(recipe: Recipe, aside: dict[str, Array] | None) -> str:
     """Return the module; large arrays go to `aside`, if there is one."""
     given = forms(recipe, "python")
     source = inspect.getsource(standalone)
+    parts = any(i.moment for i in recipe.inputs)
     return "\n".join(
         [
             HEAD + source[source.index("\nfrom __future__") :],
+            *([f"\n{inspect.getsource(f)}" for f in (moments, part_of, part)] if parts else []),
             "\nLOOKUPS = {",
             *_lookups(recipe, given, aside),
             "}\n\n",
@@ -119,13 +122,13 @@ def _transform(recipe: Recipe, given: list[Form]) -> Iterator[str]:
     yield "    x = {"
     for i in recipe.inputs:
         if i.kind != "categorical":
-            yield f"        {i.name!r}: numbers(frame, {i.name!r}{', np.float32' if i.single else ''}),"
+            yield f"        {i.name!r}: numbers({_series(i)}{', np.float32' if i.single else ''}),"
     yield "    }"
     yield "    k = {"
     for i in recipe.inputs:
         if i.kind == "categorical":
             missing = "" if i.missing_as is None else f", missing_as={i.missing_as!r}"
-            yield f"        {i.name!r}: categories(frame, {i.name!r}{missing}),"
+            yield f"        {i.name!r}: categories({_series(i)}{missing}),"
         elif i.name in keys:
             yield f"        {i.name!r}: number_categories(x[{i.name!r}]),"
     yield "    }"
@@ -136,6 +139,13 @@ def _transform(recipe: Recipe, given: list[Form]) -> Iterator[str]:
     yield "        }"
     yield "    columns = {name: finite(values) for name, values in new.items()}"
     yield "    return pd.DataFrame(columns, index=frame.index, dtype=np.float64)"
+
+
+def _series(i: Input) -> str:
+    """Return the expression of what an input is read from."""
+    if i.moment is None:
+        return f"column(frame, {i.name!r})"
+    return f"part(column(frame, {i.column!r}), {i.moment.part!r})"
 
 
 def _value(feature: FittedFeature, form: Form) -> str:

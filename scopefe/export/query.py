@@ -19,6 +19,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from scopefe.components import Array, Lookup, Operator
+from scopefe.data.datetimes import Moment
 from scopefe.errors import ComponentError, RecipeError
 from scopefe.export.forms import Form, forms
 from scopefe.recipe.recipe import Input, Recipe
@@ -27,6 +28,7 @@ DOUBLE, SINGLE, TEXT = "double", "float", "text"
 LARGEST, BEYOND_SINGLE = 1.7976931348623157e308, 3.4028235677973366e38
 WITH_SINGLE, WITH_ASOF = ("duckdb", "postgres"), ("duckdb",)
 ROWS_PER_INSERT, WIDTH = 1000, 110
+SECONDS, WEEK, THURSDAY = 86_400.0, 7, 3
 LONGEST_NAME = {"postgres": 63, "bigquery": 300, "snowflake": 255}
 
 
@@ -250,7 +252,10 @@ def _inputs(source: exp.Table, columns: Sequence[Column], keep: Sequence[str]) -
 
 def _read(column: Column) -> exp.Expr:
     """Return a column's value, NULL for NaN, and in single precision where the recipe computes in it."""
-    raw, missing_as = _quoted(column.input.name), column.input.missing_as
+    raw: exp.Expr = _quoted(column.input.column)
+    missing_as = column.input.missing_as
+    if column.input.moment is not None:
+        raw = _part(raw, column.input.moment)
     if column.type == TEXT:
         text: exp.Expr = exp.cast(raw, TEXT)
         if column.holds == "truth values":
@@ -263,6 +268,24 @@ def _read(column: Column) -> exp.Expr:
         return exp.case().when(number <= infinite, number)
     case = exp.case().when(exp.Abs(this=number) < _number(BEYOND_SINGLE), _single(number))
     return case.when(number <= _number(-BEYOND_SINGLE), _number(-math.inf)).when(number <= infinite, infinite)
+
+
+def _part(raw: exp.Expr, moment: Moment) -> exp.Expr:
+    """Return a part of a datetime or duration; weekdays have other numbers elsewhere: days are counted."""
+    if moment.part == "duration":
+        return exp.Extract(this=exp.var("EPOCH"), expression=raw) / _number(SECONDS)
+    instant = exp.cast(raw, "timestamp")
+    if moment.part == "elapsed":
+        return exp.cast(_since_1970(instant, "timestamp", "MICROSECOND"), DOUBLE) / _number(SECONDS * 1e6)
+    if moment.part == "weekday":
+        days = _since_1970(exp.cast(raw, "date"), "date", "DAY")
+        return ((days + THURSDAY) % WEEK + WEEK) % WEEK
+    return exp.Extract(this=exp.var(moment.part.upper()), expression=instant)
+
+
+def _since_1970(value: exp.Expr, kind: str, unit: str) -> exp.Expr:
+    start = exp.cast(exp.Literal.string("1970-01-01"), kind)
+    return exp.DateDiff(this=value, expression=start, unit=exp.var(unit))
 
 
 def _single(number: exp.Expr) -> exp.Expr:

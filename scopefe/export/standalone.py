@@ -90,9 +90,8 @@ def column(frame: pd.DataFrame, name: str) -> pd.Series[Any]:
     return frame.iloc[:, found[0]]
 
 
-def numbers(frame: pd.DataFrame, name: str, dtype: Any = np.float64) -> Array:
+def numbers(series: pd.Series[Any], dtype: Any = np.float64) -> Array:
     """Return a column as floats: missing is NaN."""
-    series = column(frame, name)
     if not pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_bool_dtype(series.dtype):
         series = pd.to_numeric(series.astype(object))
     return series.to_numpy(dtype=np.float64, na_value=nan).astype(dtype)
@@ -104,9 +103,9 @@ def number_categories(values: Array) -> Category:
     return Category(codes, labels.tolist())
 
 
-def categories(frame: pd.DataFrame, name: str, missing_as: str | None = None) -> Category:
+def categories(series: pd.Series[Any], missing_as: str | None = None) -> Category:
     """Return a column as categories; `missing_as` is the one that missing values are, if any."""
-    codes, values = pd.factorize(column(frame, name).array)
+    codes, values = pd.factorize(series.array)
     labels: list[Any] = [label_of(value) for value in values]
     if missing_as is not None:
         codes = np.where(codes < 0, len(labels), codes)
@@ -115,9 +114,11 @@ def categories(frame: pd.DataFrame, name: str, missing_as: str | None = None) ->
 
 
 def label_of(value: Any) -> str | float:
-    """Return the label of a category: text, or a float for numbers."""
+    """Return the label of a category: text, or a float for numbers; text for those it cannot hold."""
     if isinstance(value, str):
         return value
+    if isinstance(value, int | np.integer) and abs(int(value)) > 2**53:
+        return str(int(value))
     if isinstance(value, bool | np.bool_):
         return str(bool(value))
     try:

@@ -8,13 +8,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, TypeVar, cast, get_args
 
+import narwhals as nw
 import numpy as np
 import pandas as pd
+from narwhals.typing import IntoDataFrame
 
 from scopefe.components import CAT, Array, Operator, State
+from scopefe.data.datetimes import Moment, Part, part
 from scopefe.data.kinds import encode_column, numbers
+from scopefe.data.source import to_pandas
 from scopefe.data.table import Feature, FeatureKind, arguments_of, finite, number_keys
 from scopefe.errors import DataError, RecipeError, UnknownNameError, suggestion
 from scopefe.recipe.arrays import atomically, from_json, read_tables, to_json, write_tables
@@ -24,27 +28,37 @@ from scopefe.space.expression import Apply, Leaf, expression_from_json
 
 RECIPE_VERSION = 1
 
+F = TypeVar("F", bound=IntoDataFrame)
+
 
 @dataclass(frozen=True)
 class Input:
-    """A column that a recipe reads.
+    """A column that a recipe reads, or a part of one.
 
     Parameters
     ----------
     name
-        Its name.
+        Its name among the inputs.
     kind
         How it is read.
     single
         Whether numbers are computed in float32.
     missing_as
         Category that stands for missing values.
+    moment
+        What it is a part of, if it is no column itself.
     """
 
     name: str
     kind: FeatureKind
     single: bool
     missing_as: str | None = None
+    moment: Moment | None = None
+
+    @property
+    def column(self) -> str:
+        """Name of the column it is read from."""
+        return self.name if self.moment is None else self.moment.column
 
     def read(self, frame: pd.DataFrame) -> Feature:
         """Encode the column of a frame.
@@ -54,16 +68,19 @@ class Input:
         RecipeError
             If the frame lacks the column, or it does not hold what the recipe was made for.
         """
-        if self.name not in frame.columns:
-            raise RecipeError(f"the table has no column {self.name!r}{suggestion(self.name, frame.columns)}")
-        series = frame[self.name]
+        column = self.column
+        if column not in frame.columns:
+            raise RecipeError(f"the table has no column {column!r}{suggestion(column, frame.columns)}")
+        series = frame[column]
         if isinstance(series, pd.DataFrame):
-            raise RecipeError(f"the table has two columns named {self.name!r}")
+            raise RecipeError(f"the table has two columns named {column!r}")
         try:
+            if self.moment is not None:
+                series = part(series, self.moment.part)
             if self.kind == "categorical":
                 return encode_column(self.name, series, self.kind, self.missing_as)
             values = numbers(self.name, series).astype(np.float32 if self.single else np.float64)
-        except DataError as error:
+        except (DataError, ValueError) as error:
             raise RecipeError(str(error)) from None
         return Feature(self.name, self.kind, values, number_keys(values) if self.kind == "ordinal" else None)
 
@@ -96,7 +113,7 @@ class FittedFeature:
 
     @property
     def inputs(self) -> list[str]:
-        """Names of the columns it reads."""
+        """Names of the recipe's inputs that it reads."""
         return [cast(Leaf, a).name for a in self.expression.arguments]
 
     @property
@@ -139,26 +156,36 @@ class Recipe:
         """The features as OpenFE writes them."""
         return [f.expression.formula for f in self.features]
 
-    def transform(self, frame: pd.DataFrame) -> pd.DataFrame:
+    def transform(self, frame: F) -> F:
         """Compute the new features.
 
         Parameters
         ----------
         frame
-            Any rows with the recipe's input columns, in any column order; not changed.
+            Any rows with the recipe's input columns, in any column order, as a frame of pandas, polars or
+            pyarrow; not changed.
 
         Returns
         -------
         DataFrame
-            float64, one column per feature, with the index of `frame`.
+            float64, one column per feature, of the same library; with the index of `frame` if it has one.
 
         Raises
         ------
         RecipeError
             If an input column is absent or does not hold what it should.
         """
-        if not isinstance(frame, pd.DataFrame):
-            raise RecipeError(f"a recipe is applied to a pandas DataFrame, not {type(frame).__name__}")
+        if isinstance(frame, pd.DataFrame):
+            return cast(F, self._transform(frame))
+        try:
+            new = self._transform(to_pandas(frame))
+        except DataError as error:
+            raise RecipeError(str(error)) from None
+        backend = nw.from_native(frame, eager_only=True).implementation
+        columns = {str(name): values.to_numpy() for name, values in new.items()}
+        return cast(F, nw.from_dict(columns, backend=backend).to_native())
+
+    def _transform(self, frame: pd.DataFrame) -> pd.DataFrame:
         if frame.columns.inferred_type != "string":
             frame = frame.set_axis([str(c) for c in frame.columns], axis="columns")
         columns = {i.name: i.read(frame) for i in self.inputs}
@@ -196,13 +223,9 @@ class Recipe:
             "recipe_version": RECIPE_VERSION,
             "name": self.name,
             "key": self.key,
-            "inputs": [
-                {"name": i.name, "kind": i.kind, "type": "float32" if i.single else "float64",
-                 "missing_as": i.missing_as}
-                for i in self.inputs
-            ],
+            "inputs": [_input_json(i) for i in self.inputs],
             "features": [_feature_json(n, f, tables) for n, f in enumerate(self.features)],
-        }  # fmt: skip
+        }
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], modules: Iterable[str] = ()) -> Recipe:
@@ -245,6 +268,21 @@ def _text(document: dict[str, Any]) -> str:
     return json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
 
+def _input_json(i: Input) -> dict[str, Any]:
+    of = {} if i.moment is None else {"column": i.moment.column, "part": i.moment.part}
+    kind = "float32" if i.single else "float64"
+    return {"name": i.name, **of, "kind": i.kind, "type": kind, "missing_as": i.missing_as}
+
+
+def _input(item: dict[str, Any]) -> Input:
+    if item["kind"] not in get_args(FeatureKind):
+        raise RecipeError(f"there is no kind {item['kind']!r}")
+    if item.get("part") not in (None, *get_args(Part)):
+        raise RecipeError(f"there is no part {item['part']!r}")
+    moment = Moment(item["column"], item["part"]) if "part" in item else None
+    return Input(item["name"], item["kind"], item["type"] == "float32", item["missing_as"], moment)
+
+
 def _feature_json(number: int, feature: FittedFeature, tables: dict[str, Array] | None) -> dict[str, Any]:
     state = {name: to_json(v, f"{number}/{name}", tables) for name, v in feature.state.items()}
     known = {} if feature.distribution is None else {"distribution": feature.distribution.to_json()}
@@ -266,11 +304,7 @@ def _feature_json(number: int, feature: FittedFeature, tables: dict[str, Array] 
 
 def _recipe(document: dict[str, Any], source: Path, known: Components) -> Recipe:
     tables = read_tables(source.with_name(document["tables"])) if "tables" in document else {}
-    inputs = tuple(
-        Input(i["name"], i["kind"], i["type"] == "float32", i["missing_as"]) for i in document["inputs"]
-    )
-    for unknown in {i.kind for i in inputs} - set(get_args(FeatureKind)):
-        raise RecipeError(f"there is no kind {unknown!r}")
+    inputs = tuple(_input(item) for item in document["inputs"])
     names = {i.name for i in inputs}
     features = tuple(_feature(item, names, known, tables) for item in document["features"])
     return Recipe(document["name"], features, inputs, document["key"])

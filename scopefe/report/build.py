@@ -238,6 +238,7 @@ def evaluation_facts(
 ) -> EvaluationFacts:
     """Describe the evaluation."""
     return EvaluationFacts(
+        learner=spec.evaluation.learner.learner,
         metric=metric[0],
         larger_is_better=metric[1],
         protocol=spec.evaluation.protocol,

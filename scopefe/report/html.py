@@ -51,6 +51,13 @@ def environment() -> Environment:
     return made
 
 
+LEARNERS = {
+    "lightgbm": "LightGBM",
+    "xgboost": "XGBoost",
+    "catboost": "CatBoost",
+    "random-forest": "random forest",
+    "linear": "linear model",
+}
 IMPORTANCE = {
     "gain": "total gain",
     "permutation": "effect under permutation",
@@ -87,9 +94,17 @@ def render(report: Report) -> str:
             kinds=Counter(f.kind for f in report.data.features),
             picture=draw(report.graph),
             importance=IMPORTANCE,
+            learners=LEARNERS,
             spec_text=as_yaml(report.spec),
         )
     )
+
+
+def brief(report: Report) -> str:
+    """Return what a notebook shows of a run: a piece of HTML without styles or scripts."""
+    template = environment().get_template("brief.html.j2")
+    chosen = report.selection.selected
+    return template.render(report=report, chosen=chosen, verdict=verdict(report), found=found(report))
 
 
 # --- numbers and texts

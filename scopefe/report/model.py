@@ -197,6 +197,7 @@ class Score(Part):
 class EvaluationFacts(Part):
     """What the features brought."""
 
+    learner: str = "lightgbm"
     metric: str
     larger_is_better: bool
     protocol: Literal["inductive", "benchmark"]

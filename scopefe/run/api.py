@@ -1,6 +1,7 @@
 """The Python interface: compile, estimate, execute, audit and study."""
 
 from scopefe.run.auditing import audit_pool
+from scopefe.run.bars import progress
 from scopefe.run.compiling import Compiled, compile
 from scopefe.run.estimating import Estimate, estimate
 from scopefe.run.executing import Run, execute
@@ -16,5 +17,6 @@ __all__ = [
     "compile",
     "estimate",
     "execute",
+    "progress",
     "run_study",
 ]

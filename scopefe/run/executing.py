@@ -33,8 +33,8 @@ from scopefe.evaluate.downstream import (
 from scopefe.evaluate.learners import require
 from scopefe.recipe.fitting import described
 from scopefe.recipe.recipe import Recipe
-from scopefe.report import build
-from scopefe.report.html import render
+from scopefe.report import build, tracking
+from scopefe.report.html import brief, render
 from scopefe.report.model import (
     DataFacts,
     EvaluationFacts,
@@ -84,6 +84,10 @@ class Run:
         """Name of the spec."""
         return self.report.name
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        return brief(self.report)
+
     @property
     def failed(self) -> bool:
         """Whether nothing could be selected, although the pool is not empty."""
@@ -125,6 +129,8 @@ def execute(
     """
     started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
     require(spec.evaluation.learner.learner)
+    if spec.report.mlflow is not None:
+        tracking.require()
     watch = Watch(spec.execution.budget, clock)
     compiled = compile(spec, data=data, pool=pool, store=store, listener=listener)
     bench, dataset = compiled.bench, compiled.data
@@ -180,6 +186,8 @@ def execute(
     )
     bench.engine.close()
     folder = _write(report, recipe, spec, started) if write else None
+    if spec.report.mlflow is not None:
+        tracking.track(spec.report.mlflow, report, folder)
     run = Run(report, recipe, folder)
     if watch.stop or run.failed:
         reason = watch.stop.reason if watch.stop else EVERY_FAILED

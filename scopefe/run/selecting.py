@@ -184,4 +184,7 @@ def recipe_of(compiled: Compiled, table: Table, selected: Selected, kept: Array,
             universe.expressions(kept), universe.decode(kept)[0], kept.tolist(), strict=True
         )
     ]
-    return fit_recipe(spec.name, key, table, chosen, spec.data.features.missing_as)
+    assert compiled.data is not None
+    return fit_recipe(
+        spec.name, key, table, chosen, spec.data.features.missing_as, moments=compiled.data.moments
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ from scopefe.audit.model import AuditFacts
 from scopefe.data.dataset import Dataset
 from scopefe.errors import DataError, SpecError
 from scopefe.recipe.arrays import atomically
-from scopefe.report import build
+from scopefe.report import build, tracking
 from scopefe.report.model import Report
 from scopefe.report.study import LegFacts, ProbeSeedFacts, StudyFacts, TableFacts
 from scopefe.run.auditing import Scored, audit_pool
@@ -27,7 +28,7 @@ from scopefe.run.progress import Event, Listener, silent
 from scopefe.run.store import Store
 from scopefe.run.workbench import Workbench
 from scopefe.space.graph import key_of
-from scopefe.spec.models import FileSource, Spec
+from scopefe.spec.models import FileSource, Spec, SqlSource
 from scopefe.spec.study import Study, StudyAudit
 
 T = TypeVar("T")
@@ -146,8 +147,10 @@ class Studying:
             audits={},
             probe_seeds={},
         )
-        for part in work:
-            self._dataset(part, facts)
+        experiment = next((leg.spec.report.mlflow for part in work for leg in part.legs), None)
+        with tracking.nested(experiment, study.name):
+            for part in work:
+                self._dataset(part, facts)
         self._tell("finished")
         return facts
 
@@ -276,6 +279,8 @@ class Studying:
 def _key(what: str, spec: Spec, *others: object) -> str:
     """Return a key of the results of a spec: its values, its data file, and the code."""
     source = spec.data.source
+    if isinstance(source, SqlSource):
+        return key_of([what, time.time_ns()])  # no one knows whether the query gives what it gave before
     file = Path(source.path).stat() if isinstance(source, FileSource) else None
     components = spec.origin.components
     own = [*components.operators, *components.pair_gates, *components.operator_gates]

@@ -191,7 +191,7 @@ def _file_paths(document: dict[str, Any]) -> Iterator[KeyPath]:
         source, split = data.get("source"), data.get("split")
         if isinstance(source, str):
             yield ("data", "source")
-        elif isinstance(source, dict) and source.get("type") in (None, *SUFFIXES.values()):
+        elif isinstance(source, dict) and source.get("type") in (None, "sql", *SUFFIXES.values()):
             yield ("data", "source", "path")
         if isinstance(split, dict):
             keys = {"column": ("path",), "files": ("selection", "test")}.get(str(split.get("by")), ())

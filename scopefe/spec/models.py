@@ -51,8 +51,18 @@ class PackageSource(Section):
     path: str = Field(description="File inside the installed distribution.")
 
 
+class SqlSource(Section):
+    """What a SQL query gives; DuckDB runs it."""
+
+    type: Literal["sql"]
+    query: str = Field(description="The query; it may read files, named relative to the working directory.")
+    path: str | None = Field(
+        None, description="DuckDB database, relative to the spec; null: none, the query reads files."
+    )
+
+
 class FrameSource(Section):
-    """A pandas frame handed over in Python: ``execute(spec, data=frame)``."""
+    """A frame handed over in Python: ``execute(spec, data=frame)``."""
 
     type: Literal["frame"] = "frame"
 
@@ -61,6 +71,7 @@ SUFFIXES: dict[str, Literal["csv", "parquet", "arrow"]] = {
     ".csv": "csv",
     ".csv.gz": "csv",
     ".csv.zip": "csv",
+    ".csv.zst": "csv",
     ".tsv": "csv",
     ".parquet": "parquet",
     ".pq": "parquet",
@@ -88,7 +99,7 @@ def _source(value: Any) -> Any:
 
 
 Source = Annotated[
-    Annotated[FileSource | PackageSource | FrameSource, Field(discriminator="type")],
+    Annotated[FileSource | PackageSource | SqlSource | FrameSource, Field(discriminator="type")],
     BeforeValidator(_source),
 ]
 
@@ -209,6 +220,11 @@ class Features(Section):
     )
     kinds: dict[str, FeatureKind] = Field(default={}, description="Kinds fixed by hand, by column.")
     drop: list[str] = Field(default=[], description="Columns that are no features.")
+    datetimes: Literal["parts", "categories"] = Field(
+        "parts",
+        description="Dates, times and durations, ISO 8601 texts too: read as numbers, one for each part "
+        "(`elapsed`, `year`, `month`, `day`, `weekday`, `hour`, `minute`; `duration`), or as categories.",
+    )
     missing_as: str | None = Field(None, description="Category that stands for missing text values.")
 
 
@@ -500,6 +516,9 @@ class Report(Section):
     """What is written."""
 
     formats: list[Literal["json", "html"]] = ["json", "html"]
+    mlflow: str | None = Field(
+        None, min_length=1, description="Experiment in MLflow that is told of the run; null tells none."
+    )
 
 
 @dataclass(frozen=True)

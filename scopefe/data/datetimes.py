@@ -1,0 +1,134 @@
+"""Datetimes and durations: a search reads their parts, which are numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from scopefe.components import Array
+
+Part = Literal["elapsed", "year", "month", "day", "weekday", "hour", "minute", "duration"]
+
+OF_DATETIMES: tuple[Part, ...] = ("elapsed", "year", "month", "day", "weekday", "hour", "minute")
+OF_DURATIONS: tuple[Part, ...] = ("duration",)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A part of a column of datetimes or durations.
+
+    Parameters
+    ----------
+    column
+        The column's name.
+    part
+        ``elapsed``, days since the beginning of 1970 (UTC where the column has a time zone); ``duration``, in
+        days; or what a calendar and a clock show, ``weekday`` from Monday as 0.
+    """
+
+    column: str
+    part: Part
+
+
+def with_parts(
+    frame: pd.DataFrame, names: Sequence[str], development: Array, fixed: Collection[str]
+) -> tuple[pd.DataFrame, list[str], dict[str, Moment]]:
+    """Put the parts of datetimes and durations in their place.
+
+    Parameters
+    ----------
+    frame
+        The table, with unique names; not changed.
+    names
+        Columns that are features.
+    development
+        Positions of the training and selection rows: a part that is constant on them is left out.
+    fixed
+        Columns of a kind fixed by hand: they stay as they are, and such a part is never left out.
+
+    Returns
+    -------
+    tuple
+        The table with the parts as float64 columns, the names of the features, and what each part is of.
+    """
+    kept: list[str] = []
+    found: dict[str, Moment] = {}
+    columns: dict[str, Array] = {}
+    for name in names:
+        series = None if name in fixed else moments(frame[name])
+        if series is None:
+            kept.append(name)
+            continue
+        for part in OF_DURATIONS if series.dtype.kind == "m" else OF_DATETIMES:
+            values, new = part_of(series, part), _unused(f"{name}.{part}", {*frame.columns, *columns})
+            if new in fixed or len(pd.unique(values[development])) > 1:
+                kept.append(new)
+                found[new], columns[new] = Moment(name, part), values
+    if columns:
+        frame = pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis="columns")
+    return frame, kept, found
+
+
+def _unused(name: str, taken: Collection[str]) -> str:
+    new, number = name, 2
+    while new in taken:
+        new, number = f"{name} #{number}", number + 1
+    return new
+
+
+# What is below stands in exported modules, too: it uses nothing but numpy and pandas.
+def moments(series: pd.Series[Any]) -> pd.Series[Any] | None:
+    """Return a column of datetimes, dates, durations, or of text in ISO 8601; None if it is none."""
+    kind = pd.api.types.infer_dtype(series, skipna=True)
+    try:
+        if kind in ("timedelta64", "timedelta"):
+            return pd.to_timedelta(series.astype("timedelta64[us]"))
+        if kind == "period":
+            return pd.Series(series.dt.to_timestamp())
+        if kind in ("date", "datetime") or (kind == "datetime64" and isinstance(series.dtype, pd.ArrowDtype)):
+            return pd.to_datetime(series.astype(object))
+        if kind == "datetime64":
+            return series
+        if kind != "string":
+            return None
+        iso = r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
+        texts = series.dropna().astype(object)
+        if not str(texts.iloc[0])[:5].endswith("-") or not texts.str.fullmatch(iso).all():
+            return None
+        zoned = texts.str.contains(r"(?:Z|:\d{2}[+-]\d{2}:?\d{2})$").any()
+        return pd.to_datetime(series.astype(object), format="ISO8601", utc=bool(zoned))
+    except (ValueError, OverflowError, TypeError):
+        return None
+
+
+def part_of(series: pd.Series[Any], part: str) -> np.ndarray[Any, Any]:
+    """Return a part of what `moments` gives: float64, shape (rows,); NaN where it is missing."""
+    missing = series.isna().to_numpy()
+    if part == "duration":
+        values = series.to_numpy("timedelta64[us]").astype(np.int64) / 86_400_000_000
+    elif part == "elapsed":
+        instants = series if series.dt.tz is None else series.dt.tz_convert("UTC").dt.tz_localize(None)
+        values = instants.to_numpy("datetime64[us]").astype(np.int64) / 86_400_000_000
+    else:
+        shown = series.dt.day_of_week if part == "weekday" else getattr(series.dt, part)
+        values = shown.to_numpy(dtype=np.float64, na_value=np.nan)
+    return np.where(missing, np.nan, values)
+
+
+def part(series: pd.Series[Any], name: str) -> pd.Series[Any]:
+    """Return a part of a column of datetimes or durations.
+
+    Raises
+    ------
+    ValueError
+        If the column holds anything else.
+    """
+    found = moments(series)
+    if found is None and not series.isna().all():
+        raise ValueError(f"column {series.name!r} is to hold datetimes or durations, of which {name} is read")
+    values = np.full(len(series), np.nan) if found is None else part_of(found, name)
+    return pd.Series(values, series.index)

@@ -1,0 +1,206 @@
+"""Applying a recipe to a table in a file, some rows at a time."""
+
+from __future__ import annotations
+
+import gzip
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, TypeAlias, cast
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from scopefe.data.source import read_csv
+from scopefe.errors import DataError, ScopefeError
+from scopefe.recipe.recipe import Recipe
+from scopefe.spec.models import SUFFIXES, file_type
+
+ROWS = 100_000
+
+Columns: TypeAlias = Any  # a frame of pandas, or a table of Arrow, which has no types
+
+
+def transform_file(
+    recipe: Recipe, source: Path, target: Path, *, only_new: bool = False, rows: int = ROWS
+) -> tuple[int, int]:
+    """Write a table with the features of a recipe beside its own columns.
+
+    Only some rows are in memory at a time, but for a CSV file that becomes Parquet or Arrow: its types are
+    those of all its rows.
+
+    Parameters
+    ----------
+    source, target
+        Files; their names tell the format.
+    only_new
+        Leave the columns of the table out.
+    rows
+        Rows at a time.
+
+    Returns
+    -------
+    tuple
+        Number of rows and of columns that were written.
+
+    Raises
+    ------
+    DataError
+        If the table cannot be read, has no rows, or has a column of a feature's name.
+    RecipeError
+        If it lacks a column that the recipe reads, or one does not hold what it should.
+    """
+    formats = [_format(path) for path in (source, target)]
+    whole = formats[0] == "csv" and formats[1] != "csv"
+    written, names = 0, list[str]()
+    with _writer(target, formats[1]) as write:
+        for frame, own in _parts(source, formats, None if whole else rows):
+            new = recipe.transform(frame)
+            taken = [] if only_new else [name for name in new.columns if name in frame.columns]
+            if taken:
+                raise DataError(
+                    f"the table already has a column {taken[0]!r}; write the new ones alone: --only-new"
+                )
+            columns = new if only_new else _beside(own, new)
+            names = list(columns.columns) if isinstance(columns, pd.DataFrame) else columns.column_names
+            write(columns)
+            written += len(frame)
+    return written, len(names)
+
+
+def _format(path: Path) -> str:
+    kind = file_type(path.name)
+    if kind is None:
+        raise DataError(
+            f"cannot tell the format of {str(path)!r}: its name must end in {', '.join(SUFFIXES)}"
+        )
+    return kind
+
+
+def _beside(own: Columns, new: pd.DataFrame) -> Columns:
+    if isinstance(own, pd.DataFrame):
+        return pd.concat([own, new], axis="columns")
+    for name, values in new.items():
+        own = own.append_column(str(name), pa.array(values.to_numpy(), from_pandas=True))
+    return own
+
+
+def _parts(path: Path, formats: list[str], rows: int | None) -> Iterator[tuple[pd.DataFrame, Columns]]:
+    """Yield a table part by part: the frame that a recipe reads, and the columns as they are to be written.
+
+    What goes from CSV to CSV stays the text that it was.
+    """
+    if not path.is_file():
+        raise DataError(f"there is no file {str(path)!r}")
+    read = _csv_parts(path, formats[1], rows) if formats[0] == "csv" else _arrow_parts(path, formats, rows)
+    number = 0
+    try:
+        for number, part in enumerate(read, 1):  # noqa: B007
+            yield part
+    except ScopefeError:
+        raise
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise DataError(f"{str(path)!r} cannot be read as {formats[0]}: {reason}") from error
+    if not number:
+        raise DataError("the table has no rows")
+
+
+def _csv_parts(path: Path, to: str, rows: int | None) -> Iterator[tuple[pd.DataFrame, Columns]]:
+    if rows is None:
+        frame = read_csv(path)
+        yield from [(frame, frame)] if len(frame) else []
+        return
+    with (
+        read_csv(path, chunksize=rows) as frames,
+        read_csv(path, chunksize=rows, dtype=str, keep_default_na=False) as texts,
+    ):
+        yield from (both for both in zip(frames, texts, strict=True) if len(both[0]))
+
+
+def _arrow_parts(path: Path, formats: list[str], rows: int | None) -> Iterator[tuple[pd.DataFrame, Columns]]:
+    for table in _tables(path, formats[0], rows or ROWS):
+        names = table.column_names
+        twice = [n for i, n in enumerate(names) if n in names[:i]]
+        if twice:
+            raise DataError(f"two columns are named {twice[0]!r}: rename one of them")
+        if table.num_rows:
+            frame = table.to_pandas()
+            yield frame, frame if formats[1] == "csv" else table
+
+
+def _tables(path: Path, kind: str, rows: int) -> Iterator[pa.Table]:
+    if kind == "parquet":
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(rows):
+                yield pa.Table.from_batches([batch], file.schema_arrow)
+        return
+    with pa.ipc.open_file(str(path)) as reader:
+        for number in range(reader.num_record_batches):
+            yield pa.Table.from_batches([reader.get_batch(number)], reader.schema)
+
+
+@contextmanager
+def _writer(path: Path, kind: str) -> Iterator[Callable[[Columns], None]]:
+    """Give what appends a part to a file."""
+    if kind == "csv":
+        with _text_file(path) as file:
+            yield _CsvWriter(file, "\t" if ".tsv" in path.name else ",")
+        return
+    writer = _ArrowWriter(path, parquet=kind == "parquet")
+    try:
+        yield writer
+    finally:
+        writer.close()
+
+
+@dataclass
+class _CsvWriter:
+    file: IO[bytes]
+    separator: str
+    header: bool = True
+
+    def __call__(self, part: Columns) -> None:
+        assert isinstance(part, pd.DataFrame)
+        indexed = part.index.name is not None
+        part.to_csv(self.file, sep=self.separator, index=indexed, header=self.header, mode="wb")
+        self.header = False
+
+
+@dataclass
+class _ArrowWriter:
+    path: Path
+    parquet: bool
+    schema: pa.Schema | None = None
+
+    def __call__(self, part: Columns) -> None:
+        table = pa.Table.from_pandas(part) if isinstance(part, pd.DataFrame) else part
+        if self.schema is None:
+            self.schema, path = table.schema, str(self.path)
+            self.writer = (
+                pq.ParquetWriter(path, self.schema) if self.parquet else pa.ipc.new_file(path, self.schema)
+            )
+        self.writer.write_table(table.cast(self.schema))
+
+    def close(self) -> None:
+        if self.schema is not None:
+            self.writer.close()
+
+
+@contextmanager
+def _text_file(path: Path) -> Iterator[IO[bytes]]:
+    if path.suffix == ".zip":
+        with (
+            zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
+            archive.open(path.with_suffix("").name, "w", force_zip64=True) as file,
+        ):
+            yield file
+    elif path.suffix == ".zst":
+        with pa.output_stream(str(path), compression="zstd") as file:
+            yield file
+    else:
+        with cast(IO[bytes], gzip.open(path, "wb") if path.suffix == ".gz" else path.open("wb")) as file:
+            yield file

@@ -1,0 +1,116 @@
+"""Runs in MLflow: the spec's values as parameters, what a run comes to as metrics, its files as artefacts."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+from scopefe.errors import RunError
+from scopefe.report.html import compact
+from scopefe.report.model import Report
+
+LONGEST = 500
+MISSING = "tracking needs mlflow: pip install 'scopefe[mlflow]'"
+
+log = logging.getLogger(__name__)
+_parent: ContextVar[str | None] = ContextVar("parent", default=None)
+
+
+def require() -> None:
+    """Check that MLflow is there, before anything is computed.
+
+    Raises
+    ------
+    RunError
+        If it is not installed.
+    """
+    try:
+        import mlflow  # noqa: F401
+    except ModuleNotFoundError:
+        raise RunError(MISSING) from None
+
+
+@contextmanager
+def nested(experiment: str | None, name: str) -> Iterator[None]:
+    """Put the runs inside under one of this name, if there is an experiment."""
+    if experiment is None:
+        yield
+        return
+    client, run = _created(experiment, name)
+    token = _parent.set(run)
+    try:
+        yield
+    finally:
+        _parent.reset(token)
+        client.set_terminated(run)
+
+
+def track(experiment: str, report: Report, folder: Path | None) -> None:
+    """Tell MLflow of a run; where it does not answer, a warning says so, and nothing is lost.
+
+    Parameters
+    ----------
+    experiment
+        Its name; the server is that of MLflow's own settings.
+    folder
+        The run folder, whose files become artefacts.
+    """
+    from mlflow.entities import Metric, Param
+    from mlflow.exceptions import MlflowException
+
+    now = int(time.time() * 1000)
+    try:
+        client, run = _created(experiment, report.name)
+        metrics = [Metric(name, value, now, 0) for name, value in metrics_of(report).items()]
+        parameters = [Param(name, value) for name, value in parameters_of(report.spec).items()]
+        client.log_batch(run, metrics=metrics, params=parameters)
+        if folder is not None:
+            client.log_artifacts(run, str(folder))
+        client.set_terminated(run)
+    except (MlflowException, OSError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        log.warning("MLflow was not told of the run %s: %s", report.name, reason)
+
+
+def _created(experiment: str, name: str) -> tuple[Any, str]:
+    from mlflow.tracking import MlflowClient
+
+    client = MlflowClient()
+    known = client.get_experiment_by_name(experiment)
+    number = client.create_experiment(experiment) if known is None else known.experiment_id
+    parent = _parent.get()
+    tags = {} if parent is None else {"mlflow.parentRunId": parent}
+    return client, client.create_run(number, run_name=name, tags=tags).info.run_id
+
+
+def metrics_of(report: Report) -> dict[str, float]:
+    """Return what a run comes to as numbers."""
+    found = {
+        "universe": float(report.space.universe.raw),
+        "pool": float(report.space.pool.raw),
+        "reduction": report.space.reduction,
+        "selected": float(len(report.selection.selected)),
+        "run_seconds": report.volatile.run_seconds,
+        "seconds": report.volatile.seconds,
+    }
+    if report.evaluation is not None:
+        found[f"{report.evaluation.metric}.base"] = report.evaluation.base.mean
+        if report.evaluation.with_features is not None:
+            found[f"{report.evaluation.metric}.with_features"] = report.evaluation.with_features.mean
+    return found
+
+
+def parameters_of(content: dict[str, Any], prefix: str = "") -> dict[str, str]:
+    """Return the values of a spec by dotted path; long ones are in the report only."""
+    found: dict[str, str] = {}
+    for key, value in content.items():
+        if isinstance(value, dict):
+            found |= parameters_of(value, f"{prefix}{key}.")
+        elif value is not None and len(text := compact(value)) <= LONGEST:
+            found[f"{prefix}{key}"] = text
+    return found
