@@ -18,6 +18,7 @@ from benchmarks.run import run
 from benchmarks.scaling import scaling
 from benchmarks.scoring import scoring
 from benchmarks.tables import warm_up
+from benchmarks.transform import transform
 
 ENTRIES: Mapping[str, Entry] = {
     "scoring": scoring,
@@ -25,6 +26,7 @@ ENTRIES: Mapping[str, Entry] = {
     "run": run,
     "ablation": ablation,
     "scaling": scaling,
+    "transform": transform,
 }
 PAGE = Path("docs/performance.md")
 AGREEMENT = 1e-9
@@ -67,11 +69,12 @@ def measure(name: str, settings: Settings) -> Results:
         for comparison in ENTRIES[name](settings):
             show(name, comparison, new=comparison.group not in {c.group for c in results.comparisons})
             results.comparisons.append(comparison)
+            results.write(settings.folder / f"{name}.json")
     except Exception as error:
         traceback.print_exc()
         results.failure = f"{type(error).__name__}: {error}"
-    if results.comparisons:
-        results.write(settings.folder / f"{name}.json")
+        if results.comparisons:
+            results.write(settings.folder / f"{name}.json")
     return results
 
 

@@ -4,6 +4,8 @@
     SCOPEFE_DATA=FOLDER scopefe study paper-operators -o FOLDER
     python -m benchmarks.paper FOLDER FOLDER
 
+A study may be run in parts (`scopefe study paper --dataset covtype`): datasets replace those that are kept.
+
 The studies `gates` and `harm` go after them in the same way. The facts of all are kept in docs/results;
 without folders, the page is made of those that are kept.
 """
@@ -13,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,13 +38,31 @@ def main() -> None:
     options = parser.parse_args()
     for folder in options.folders:
         facts = StudyFacts.model_validate_json((folder / "study.json").read_bytes())
-        shutil.copy(folder / "study.json", KEPT / f"{facts.name}.json")
+        kept = KEPT / f"{facts.name}.json"
+        if kept.is_file():
+            facts = merged(StudyFacts.model_validate_json(kept.read_bytes()), facts)
+        kept.write_text(facts.model_dump_json(indent=1) + "\n", encoding="utf-8")
     own, theirs = (StudyFacts.model_validate_json((KEPT / f"{name}.json").read_bytes()) for name in STUDIES)
     text = PAGE.read_text(encoding="utf-8")
     before, _, rest = text.partition(START)
     _, _, after = rest.partition(END)
     made = "\n".join(table.markdown() for table in [*beside(own, theirs), *others()])
     PAGE.write_text(f"{before}{START}\n\n{made}\n{END}{after}", encoding="utf-8")
+
+
+def merged(kept: StudyFacts, new: StudyFacts) -> StudyFacts:
+    """Return a study's kept facts with the datasets of a later part of it in the place of its own."""
+    names = {dataset.name for dataset in new.datasets}
+    return new.model_copy(
+        update={
+            "datasets": [*(d for d in kept.datasets if d.name not in names), *new.datasets],
+            "absent": {k: v for k, v in (kept.absent | new.absent).items() if k not in names},
+            "legs": [*(x for x in kept.legs if x.dataset not in names), *new.legs],
+            "audits": kept.audits | new.audits,
+            "variant_audits": kept.variant_audits | new.variant_audits,
+            "probe_seeds": kept.probe_seeds | new.probe_seeds,
+        }
+    )
 
 
 def beside(own: StudyFacts, theirs: StudyFacts) -> Iterator[Table]:

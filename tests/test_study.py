@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import scopefe
+from benchmarks.paper import merged
 from scopefe.cli.main import cli
 from scopefe.report.evidence import tables
 from scopefe.report.publish import publish
@@ -173,6 +174,34 @@ def test_datasets_that_are_not_there_are_left_out_and_named(folder):
     (folder / "t.csv").unlink()
     with pytest.raises(scopefe.DataError, match=r"no dataset is there, first t\.csv of first"):
         run_study(load_study(folder / "two.yaml"), folder / "elsewhere")
+
+
+def test_a_study_may_be_run_in_parts(folder):
+    datasets = "datasets: {first: data.yaml, second: data.yaml}"
+    (folder / "study.yaml").write_text(STUDY.replace("datasets: {first: data.yaml}", datasets))
+    command = [
+        "study",
+        str(folder / "study.yaml"),
+        "-o",
+        str(folder / "out"),
+        "--json",
+    ]
+    run = CliRunner().invoke(cli, [*command, "--dataset", "second"])
+    assert run.exit_code == 0, run.stderr
+    second = StudyFacts.model_validate_json(run.stdout)
+    assert [d.name for d in second.datasets] == ["second"]
+    assert {leg.dataset for leg in second.legs} == {"second"}
+    whole = StudyFacts.model_validate_json(CliRunner().invoke(cli, command).stdout)
+    first = whole.model_copy(
+        update={"datasets": whole.datasets[:1], "legs": [x for x in whole.legs if x.dataset == "first"]}
+    )
+    both = merged(first, second)
+    assert [d.name for d in both.datasets] == ["first", "second"]
+    assert both.legs == whole.legs
+    assert merged(both, second) == both
+    run = CliRunner().invoke(cli, [*command, "--dataset", "secnd"])
+    assert (run.exit_code, len(run.stderr.splitlines())) == (2, 1)
+    assert "unknown dataset 'secnd'" in run.stderr and "second" in run.stderr
 
 
 def test_a_run_without_evaluation_cannot_be_compared(folder):

@@ -9,6 +9,7 @@ import click
 from scopefe.cli.options import as_json, cache_override, no_cache, verbosity
 from scopefe.cli.output import Settings, pass_settings, print_json
 from scopefe.cli.progress import showing_progress
+from scopefe.errors import UnknownNameError
 from scopefe.report.publish import publish
 from scopefe.run.studying import run_study
 from scopefe.spec.study import load_study
@@ -30,6 +31,13 @@ from scopefe.spec.study import load_study
     metavar="KEY=VALUE",
     help="Override a value of the study; may be repeated.",
 )
+@click.option(
+    "--dataset",
+    "datasets",
+    multiple=True,
+    metavar="NAME",
+    help="Run on this dataset of the study only; may be repeated.",
+)
 @no_cache
 @as_json
 @verbosity
@@ -39,6 +47,7 @@ def command(
     study: str,
     output: Path | None,
     overrides: tuple[str, ...],
+    datasets: tuple[str, ...],
     no_cache: bool,
     json: bool,
 ) -> None:
@@ -48,6 +57,12 @@ def command(
     again; an interrupted study goes on where it ended.
     """
     loaded = load_study(study, overrides=overrides)
+    for name in datasets:
+        if name not in loaded.datasets:
+            raise UnknownNameError("dataset", name, loaded.datasets)
+    if datasets:
+        chosen = {name: data for name, data in loaded.datasets.items() if name in datasets}
+        loaded = loaded.model_copy(update={"datasets": chosen})
     if no_cache:
         loaded = loaded.model_copy(update={"overrides": [*loaded.overrides, *cache_override(no_cache)]})
     folder = output or Path("studies") / loaded.name
