@@ -181,14 +181,11 @@ def _split(found: Sniffed) -> Iterator[str]:
         roles = [f"{r}: [{', '.join(scalar(str(v)) for v in getattr(split, r))}]" for r in ROLES]
         yield f"  split: {{by: column, column: {scalar(split.column)}, {', '.join(roles)}}}"
         return
-    times = [c for c in found.frame.columns if _may_be_time(c, found.frame[c])]
+    times = [m.column for m in found.dataset.moments.values() if m.part == "elapsed"]
+    times += [c for c in found.frame.columns if TIME_NAME.search(c)]
     yield "  split: {train: 0.64, selection: 0.16, test: 0.20, seed: 1}"
     yield f"  # In order of time:      split: {{by: time, column: {scalar(times[0]) if times else 'COLUMN'}}}"
     yield "  # Whole groups together: split: {by: groups, column: COLUMN}"
-
-
-def _may_be_time(name: str, series: pd.Series[Any]) -> bool:
-    return pd.api.types.is_datetime64_any_dtype(series.dtype) or TIME_NAME.search(name) is not None
 
 
 def _kinds(found: Sniffed) -> Iterator[str]:
