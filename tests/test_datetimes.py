@@ -13,7 +13,7 @@ from scopefe.operators import DEFAULT
 from test_export import in_duckdb, in_python
 
 import scopefe
-from scopefe import NUM, Recipe, RecipeError
+from scopefe import NUM, DataError, Recipe, RecipeError
 from scopefe.data.datetimes import Moment, moments, part_of, with_parts
 from scopefe.data.kinds import encode
 from scopefe.recipe.fitting import fit_recipe
@@ -219,3 +219,22 @@ def test_the_spec_may_ask_for_categories():
         "when": "read as its parts",
         "until": "read as its parts",
     }
+
+
+def test_parts_may_be_dropped_and_mistakes_are_one_line():
+    frame = table_with_dates(60)
+
+    def loaded(frame: pd.DataFrame = frame, **features: object) -> list[str]:
+        spec = {"name": "n", "data": {"target": "target", "features": features}}
+        return scopefe.compile(scopefe.load_spec(spec), data=frame).universe.names
+
+    assert loaded(drop=["when.month"]) == [n for n in loaded() if n != "when.month"]
+    assert loaded(drop=["when"]) == ["size", "until.duration"]
+    with pytest.raises(DataError, match=r"drop names 'when\.mnth'; did you mean 'when\.month'"):
+        loaded(drop=["when.mnth"])
+    with pytest.raises(DataError, match="column 'when' is to be numeric, but holds datetimes: name a part"):
+        loaded(kinds={"when": "numerical"})
+    with pytest.raises(DataError, match="target 'target' holds datetimes: predict a number"):
+        loaded(frame.assign(target=frame["when"].fillna(frame["when"].max())))
+    with pytest.raises(DataError, match="no column is left as a feature"):
+        loaded(frame[["when", "target"]].assign(when=pd.Timestamp("2024-01-01")))

@@ -202,6 +202,16 @@ def load_dataset(data: Data, frame: IntoDataFrame | None = None) -> Dataset:
     if data.features.datetimes == "parts":
         table, features, moments = with_parts(table, features, rows.development, data.features.kinds)
         dropped |= {m.column: "read as its parts" for m in moments.values()}
+    for name in data.features.drop:
+        if name not in dropped and name not in moments:
+            raise DataError(
+                f"data.features.drop names {name!r}{suggestion(name, [*table.columns, *features])}"
+            )
+        if moments.pop(name, None):
+            features.remove(name)
+            dropped[name] = "dropped by the spec"
+    if not features:
+        raise DataError("no column is left as a feature")
     encoded = encode(
         table,
         rows.development,
@@ -257,6 +267,8 @@ def read_labels(target: pd.Series[Any], spec: Target, task: str) -> Labels:
     DataError
         If the target does not suit the task.
     """
+    if target.dtype.kind in "mM":
+        raise DataError(f"target {spec.column!r} holds datetimes: predict a number, or classes")
     if spec.positive is not None or spec.negative is not None:
         values = _one_against_rest(target, spec)
         return Labels("binary", values.astype(np.float64), ("negative", "positive"))
@@ -304,13 +316,9 @@ def _features(data: Data, table: pd.DataFrame) -> tuple[list[str], dict[str, str
     dropped = {data.target.column: "target"}
     dropped |= dict.fromkeys(role_columns(data.split), "split")
     for name in data.features.drop:
-        if name not in table.columns:
-            raise DataError(f"data.features.drop names {name!r}{suggestion(name, table.columns)}")
-        dropped.setdefault(name, "dropped by the spec")
-    kept = [c for c in table.columns if c not in dropped]
-    if not kept:
-        raise DataError("no column is left as a feature")
-    return kept, dropped
+        if name in table.columns:
+            dropped.setdefault(name, "dropped by the spec")
+    return [c for c in table.columns if c not in dropped], dropped
 
 
 def _check_classes(labels: Labels, rows: Rows) -> None:

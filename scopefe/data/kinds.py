@@ -102,6 +102,10 @@ def numbers(name: str, series: pd.Series[Any]) -> Array:
     """
     if pd.api.types.is_complex_dtype(series.dtype):
         raise DataError(f"column {name!r} holds complex numbers")
+    if series.dtype.kind in "mM":
+        raise DataError(
+            f"column {name!r} is to be numeric, but holds datetimes: name a part of it, {name}.month"
+        )
     if is_number(series) or pd.api.types.is_bool_dtype(series.dtype):
         single = (
             series.dtype in (np.dtype("float32"), pd.Float32Dtype()) or str(series.dtype) == "float[pyarrow]"
