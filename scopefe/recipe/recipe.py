@@ -16,7 +16,7 @@ import pandas as pd
 from narwhals.typing import IntoDataFrame
 
 from scopefe.components import CAT, Array, Operator, State
-from scopefe.data.datetimes import Moment, Part, part
+from scopefe.data.datetimes import Moment, Part, moments, part
 from scopefe.data.kinds import encode_column, numbers
 from scopefe.data.source import to_pandas
 from scopefe.data.table import Feature, FeatureKind, arguments_of, finite, number_keys
@@ -60,13 +60,13 @@ class Input:
         """Name of the column it is read from."""
         return self.name if self.moment is None else self.moment.column
 
-    def read(self, frame: pd.DataFrame) -> Feature:
-        """Encode the column of a frame.
+    def find(self, frame: pd.DataFrame) -> pd.Series[Any]:
+        """Return the column of a frame, datetimes parsed where a part of it is read.
 
         Raises
         ------
         RecipeError
-            If the frame lacks the column, or it does not hold what the recipe was made for.
+            If the frame lacks it, or has two.
         """
         column = self.column
         if column not in frame.columns:
@@ -74,6 +74,17 @@ class Input:
         series = frame[column]
         if isinstance(series, pd.DataFrame):
             raise RecipeError(f"the table has two columns named {column!r}")
+        parsed = None if self.moment is None else moments(series)
+        return series if parsed is None else parsed
+
+    def read(self, series: pd.Series[Any]) -> Feature:
+        """Encode what `find` gives.
+
+        Raises
+        ------
+        RecipeError
+            If it does not hold what the recipe was made for.
+        """
         try:
             if self.moment is not None:
                 series = part(series, self.moment.part)
@@ -181,14 +192,19 @@ class Recipe:
             new = self._transform(to_pandas(frame))
         except DataError as error:
             raise RecipeError(str(error)) from None
-        backend = nw.from_native(frame, eager_only=True).implementation
+        given = nw.from_native(frame, eager_only=True)
         columns = {str(name): values.to_numpy() for name, values in new.items()}
-        return cast(F, nw.from_dict(columns, backend=backend).to_native())
+        made = nw.from_dict(columns, backend=given.implementation) if columns else given.select()
+        return cast(F, made.to_native())
 
     def _transform(self, frame: pd.DataFrame) -> pd.DataFrame:
         if frame.columns.inferred_type != "string":
             frame = frame.set_axis([str(c) for c in frame.columns], axis="columns")
-        columns = {i.name: i.read(frame) for i in self.inputs}
+        found: dict[str, pd.Series[Any]] = {}
+        for i in self.inputs:
+            if i.column not in found:
+                found[i.column] = i.find(frame)
+        columns = {i.name: i.read(found[i.column]) for i in self.inputs}
         values = np.empty((len(self.features), len(frame)))
         for row, feature in zip(values, self.features, strict=True):
             row[:] = feature.apply(columns)
