@@ -360,6 +360,11 @@ def test_the_type_of_a_file_may_be_told(tmp_path):
     assert load(None, source={"type": "csv", "path": path}).table.names == ["x", "few", "k"]
 
 
+def test_frames_that_cannot_be_read():
+    twice = pa.Table.from_arrays([pa.array([1.0])] * 3, names=["x", "y", "x"])
+    assert refused(twice) == "two columns are named 'x': rename one of them"
+
+
 def test_what_a_query_gives(tmp_path):
     duckdb = pytest.importorskip("duckdb")
     frame = table().assign(text=["a,b", 'q"', "é", None] * 30)
@@ -375,6 +380,13 @@ def test_what_a_query_gives(tmp_path):
     assert refused(None, source=absent) == f"there is no file {absent['path']!r}"
     unknown = {**source, "query": "SELECT * FROM u"}
     assert refused(None, source=unknown).startswith("the query of data.source fails: Catalog Error: ")
+    empty = {**source, "query": " -- nothing"}
+    assert refused(None, source=empty) == "the query of data.source gives no table"
+    spec = {"name": "n", "data": {"source": {"type": "sql", "query": query}, "target": "y"}}
+    overrides = ["selection.keep=1", "scope.operators=all", "evaluation.seeds=0"]
+    assert scopefe.execute(
+        scopefe.load_spec(spec, overrides=overrides), write=False
+    ).report.selection.selected
     nothing = {**source, "query": "SELECT * FROM t WHERE false"}
     assert refused(None, source=nothing) == "the table has no rows"
 

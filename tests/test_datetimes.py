@@ -42,6 +42,13 @@ FORMS = {
     "arrow dates": pd.Series(DATES, dtype=pd.ArrowDtype(pa.date32())),
     "objects": pd.Series([None if pd.isna(t) else t.to_pydatetime() for t in WHEN], dtype=object),
     "dates": pd.Series(DATES, dtype=object),
+    "Period objects": pd.Series(pd.PeriodIndex(WHEN, freq="D")).astype(object),
+    "NumPy objects": pd.Series(
+        [np.datetime64("NaT") if pd.isna(t) else np.datetime64(t) for t in WHEN], dtype=object
+    ),
+    "long fractions": pd.Series(
+        [t and (t + ".000" if "." not in t else t) + "0000" for t in TEXTS], dtype=object
+    ),
     "periods": pd.Series(pd.PeriodIndex(WHEN, freq="D")),
     "zoned": WHEN.dt.tz_localize("UTC"),
     "text in UTC": pd.Series([t and t + "Z" for t in TEXTS], dtype=object),
@@ -52,7 +59,7 @@ FORMS = {
 def test_parts_are_those_of_the_calendar_and_the_clock(form):
     found = moments(FORMS[form])
     assert found is not None
-    whole_days = form in ("dates", "arrow dates", "periods")
+    whole_days = form in ("dates", "arrow dates", "periods", "Period objects")
     for part, expected in EXPECTED.items():
         values = part_of(found, part)
         wanted = np.array(expected)
@@ -72,6 +79,14 @@ def test_a_zone_moves_the_clock_and_not_the_instant():
     assert [part_of(text, p).tolist() for p in ("day", "hour")] == [[1, 1], [23, 23]]
 
 
+def test_offsets_may_differ_and_far_dates_are_dates():
+    zones = [dt.timezone(dt.timedelta(hours=5)), dt.UTC]
+    objects = pd.Series([dt.datetime(2024, 1, 1, 3, tzinfo=zone) for zone in zones], dtype=object)
+    assert part_of(moments(objects), "hour").tolist() == [22, 3]
+    far = pd.Series(["9999-12-31 00:00:00.0000000", "2024-07-02 00:00:00.1234567"])
+    assert part_of(moments(far), "year").tolist() == [9999, 2024]
+
+
 def test_a_duration_is_in_days():
     found = moments(pd.Series(pd.to_timedelta(["36h", None, "-1s"])))
     np.testing.assert_array_equal(part_of(found, "duration"), [1.5, np.nan, -1 / 86400])
@@ -88,6 +103,7 @@ def test_a_duration_is_in_days():
         ["2024-01-01 now", "2024-01-01"],
         ["", "2024-01-01"],
         [None, None],
+        [],
         [True, False],
         [20240101, 20240102],
         [dt.time(1), dt.time(2)],
@@ -96,6 +112,8 @@ def test_a_duration_is_in_days():
 )
 def test_what_is_no_datetime(values):
     assert moments(pd.Series(values, dtype=object)) is None
+    if not values or isinstance(values[0], str | None):
+        assert moments(pd.Series(values, dtype="str")) is None
 
 
 def test_categories_stay_categories():
@@ -108,7 +126,7 @@ def test_parts_stand_in_the_place_of_their_column():
     )
     new, names, found = with_parts(frame, ["a", "when", "b"], np.arange(2), [])
     assert names == ["a", "when.elapsed", "when.month", "when.weekday", "b"]
-    assert found["when.month"] == Moment("when", "month")
+    assert found["when.month"] == Moment("when", "month", None)
     assert new["when.month"].tolist() == [1, 2, 2]
     assert list(frame) == ["a", "when", "b"]
     assert "when.year" in with_parts(frame, ["when"], np.arange(3), [])[1]
@@ -172,13 +190,42 @@ def test_saved_exported_and_in_sql_they_are_the_same(tmp_path):
     pd.testing.assert_frame_equal(pd.concat(single), found.iloc[:12], check_exact=True)
 
 
+@pytest.mark.parametrize("form", ["named", "fixed", "text"])
+def test_time_zones_are_the_same_everywhere(form, tmp_path):
+    frame = table_with_dates().drop(columns="until")
+    times = frame["when"].dt.tz_localize("UTC")
+    frame["when"] = times.dt.tz_convert(
+        "Asia/Kolkata" if form == "named" else dt.timezone(dt.timedelta(hours=5))
+    )
+    if form == "text":
+        frame["when"] = frame["when"].map(lambda t: None if pd.isna(t) else t.isoformat())
+    recipe, at_fit = dated_recipe(frame)
+    assert {i.moment.zone for i in recipe.inputs if i.moment} == {
+        "Asia/Kolkata" if form == "named" else "UTC"
+    }
+    loaded = Recipe.load(recipe.save(tmp_path / "r.json"))
+    pd.testing.assert_frame_equal(loaded.transform(frame), at_fit, check_exact=True)
+    pd.testing.assert_frame_equal(in_python(recipe, frame), at_fit, check_exact=True)
+    pd.testing.assert_frame_equal(loaded.transform(frame.assign(when=times)), at_fit, check_exact=True)
+    for session in ("Asia/Tokyo", "UTC"):
+        found = in_duckdb(recipe, frame, zone=session)
+        for name in found:
+            np.testing.assert_allclose(found[name], at_fit[name], rtol=1e-15, err_msg=name)
+
+
 def test_a_column_that_is_no_datetime_in_production():
     recipe, _ = dated_recipe(table_with_dates())
     frame = table_with_dates(20)
     with pytest.raises(RecipeError, match="the table has no column 'when'; did you mean 'then'"):
         recipe.transform(frame.rename(columns={"when": "then"}))
-    with pytest.raises(RecipeError, match="column 'when' is to hold datetimes or durations"):
-        recipe.transform(frame.assign(when="yesterday"))
+    for wrong in ("yesterday", pd.Timedelta("1 day")):
+        with pytest.raises(RecipeError, match="column 'when' is to hold datetimes"):
+            recipe.transform(frame.assign(when=wrong))
+    with pytest.raises(RecipeError, match="column 'until' is to hold durations"):
+        recipe.transform(frame.assign(until=frame["when"]))
+    nothing = pd.Series([None] * len(frame), dtype="str")
+    assert recipe.transform(frame.assign(when=nothing)).isna().any(axis=None)
+    assert len(recipe.transform(frame.assign(when=nothing).iloc[:0])) == 0
 
 
 def test_every_library_of_frames_gives_the_same_run():

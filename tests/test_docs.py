@@ -323,7 +323,7 @@ def test_every_field_of_a_recipe_is_documented(tmp_path: Path) -> None:
     known = registry.components().operators
     asked = [("freq", "k"), ("Combine", "k", "k")]
     chosen = [(Apply(o, tuple(map(Leaf, i))), known[o], 1.0, 1.0) for o, *i in asked]
-    fitted = fit_recipe("n", "k", table, chosen, moments={"k": Moment("when", "month")})
+    fitted = fit_recipe("n", "k", table, chosen, moments={"k": Moment("when", "month", "UTC")})
     recipe = described(fitted, table)
     document = json.loads(recipe.save(tmp_path / "r.json").read_text("utf-8"))
     features = document["features"]

@@ -38,6 +38,7 @@ def in_duckdb(recipe: Recipe, frame: pd.DataFrame, **options: Any) -> pd.DataFra
     """Run a recipe's SQL on a frame; the values in the order of its rows."""
     connection = pytest.importorskip("duckdb").connect()
     connection.execute("SET threads = 1")
+    connection.execute(f"SET TimeZone = '{options.pop('zone', 'UTC')}'")
     connection.register(
         options.pop("register", "data"), frame.assign(**{"row number": np.arange(len(frame))})
     )

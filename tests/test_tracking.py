@@ -84,7 +84,7 @@ def test_a_server_that_does_not_answer_costs_a_warning(frame, tmp_path, monkeypa
     with caplog.at_level(logging.WARNING):
         run = scopefe.execute(scopefe.load_spec(SPEC), data=frame)
     assert run.folder is not None and (run.folder / "report.json").is_file()
-    assert "MLflow was not told of the run told" in caplog.text
+    assert "MLflow was not told all of told" in caplog.text
 
 
 def test_without_mlflow_nothing_is_computed(frame, monkeypatch):

@@ -200,7 +200,8 @@ def load_dataset(data: Data, frame: IntoDataFrame | None = None) -> Dataset:
     features, dropped = _features(data, table)
     moments: dict[str, Moment] = {}
     if data.features.datetimes == "parts":
-        table, features, moments = with_parts(table, features, rows.development, data.features.kinds)
+        named = [*data.features.kinds, *data.features.drop]
+        table, features, moments = with_parts(table, features, rows.development, named)
         dropped |= {m.column: "read as its parts" for m in moments.values()}
     for name in data.features.drop:
         if name not in dropped and name not in moments:

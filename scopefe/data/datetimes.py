@@ -28,10 +28,13 @@ class Moment:
     part
         ``elapsed``, days since the beginning of 1970 (UTC where the column has a time zone); ``duration``, in
         days; or what a calendar and a clock show, ``weekday`` from Monday as 0.
+    zone
+        Time zone of the calendar and the clock; None for the column's own.
     """
 
     column: str
     part: Part
+    zone: str | None = None
 
 
 def with_parts(
@@ -48,7 +51,7 @@ def with_parts(
     development
         Positions of the training and selection rows: a part that is constant on them is left out.
     fixed
-        Columns of a kind fixed by hand: they stay as they are, and such a part is never left out.
+        Columns and parts that the spec names: such columns stay as they are, such parts are never left out.
 
     Returns
     -------
@@ -63,11 +66,13 @@ def with_parts(
         if series is None:
             kept.append(name)
             continue
+        zone = getattr(series.dtype, "tz", None)
         for part in OF_DURATIONS if series.dtype.kind == "m" else OF_DATETIMES:
             values, new = part_of(series, part), _unused(f"{name}.{part}", {*frame.columns, *columns})
             if new in fixed or len(pd.unique(values[development])) > 1:
                 kept.append(new)
-                found[new], columns[new] = Moment(name, part), values
+                found[new] = Moment(name, part, None if zone is None else str(zone))
+                columns[new] = values
     if columns:
         frame = pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis="columns")
     return frame, kept, found
@@ -82,26 +87,36 @@ def _unused(name: str, taken: Collection[str]) -> str:
 
 # What is below stands in exported modules, too: it uses nothing but numpy and pandas.
 def moments(series: pd.Series[Any]) -> pd.Series[Any] | None:
-    """Return a column of datetimes, dates, durations, or of text in ISO 8601; None if it is none."""
-    kind = pd.api.types.infer_dtype(series, skipna=True)
+    """Return a column of datetimes, dates, durations, or of text in ISO 8601; None if it is none.
+
+    Its time zone, if any, has a name that others know: fixed offsets give way to UTC.
+    """
     try:
+        kind = pd.api.types.infer_dtype(series, skipna=True)
         if kind in ("timedelta64", "timedelta"):
             return pd.to_timedelta(series.astype("timedelta64[us]"))
         if kind == "period":
-            return pd.Series(series.dt.to_timestamp())
-        if kind in ("date", "datetime") or (kind == "datetime64" and isinstance(series.dtype, pd.ArrowDtype)):
-            return pd.to_datetime(series.astype(object))
-        if kind == "datetime64":
-            return series
+            return pd.Series(pd.PeriodIndex(series).to_timestamp(), series.index)
+        if kind == "datetime64" and series.dtype.kind == "M" and not isinstance(series.dtype, pd.ArrowDtype):
+            fixed = series.dt.tz is not None and "/" not in str(series.dt.tz)
+            return series.dt.tz_convert("UTC") if fixed else series
+        if kind in ("date", "datetime", "datetime64"):
+            objects = series.astype(object)
+            zones = {getattr(v, "tzinfo", None) for v in objects.dropna()}
+            fixed = None not in zones and not (len(zones) == 1 and "/" in str(next(iter(zones))))
+            return pd.to_datetime(objects, utc=fixed)
         if kind != "string":
             return None
         iso = r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
         texts = series.dropna().astype(object)
+        if not len(texts):
+            return None
         if not str(texts.iloc[0])[:5].endswith("-") or not texts.str.fullmatch(iso).all():
             return None
         zoned = texts.str.contains(r"(?:Z|:\d{2}[+-]\d{2}:?\d{2})$").any()
-        return pd.to_datetime(series.astype(object), format="ISO8601", utc=bool(zoned))
-    except (ValueError, OverflowError, TypeError):
+        cut = series.astype(object).str.replace(r"(\.\d{6})\d+", r"\1", regex=True)
+        return pd.to_datetime(cut, format="ISO8601", utc=bool(zoned))
+    except (ValueError, OverflowError, TypeError, NotImplementedError):
         return None
 
 
@@ -119,8 +134,8 @@ def part_of(series: pd.Series[Any], part: str) -> np.ndarray[Any, Any]:
     return np.where(missing, np.nan, values)
 
 
-def part(series: pd.Series[Any], name: str) -> pd.Series[Any]:
-    """Return a part of a column of datetimes or durations.
+def part(series: pd.Series[Any], name: str, zone: str | None = None) -> pd.Series[Any]:
+    """Return a part of a column of datetimes or durations; those with a time zone are taken to this one.
 
     Raises
     ------
@@ -128,7 +143,13 @@ def part(series: pd.Series[Any], name: str) -> pd.Series[Any]:
         If the column holds anything else.
     """
     found = moments(series)
-    if found is None and not series.isna().all():
-        raise ValueError(f"column {series.name!r} is to hold datetimes or durations, of which {name} is read")
-    values = np.full(len(series), np.nan) if found is None else part_of(found, name)
+    fits = found is not None and (found.dtype.kind == "m") == (name == "duration")
+    if not fits and not series.isna().all():
+        what = "durations" if name == "duration" else "datetimes"
+        raise ValueError(f"column {series.name!r} is to hold {what}, of which {name} is read")
+    if found is None or not fits:
+        return pd.Series(np.nan, series.index, dtype=np.float64)
+    if zone is not None and found.dt.tz is not None:
+        found = found.dt.tz_convert(zone)
+    values = part_of(found, name)
     return pd.Series(values, series.index)

@@ -13,7 +13,7 @@ import pyarrow.feather
 from narwhals.typing import IntoDataFrame
 
 from scopefe.errors import DataError
-from scopefe.spec.models import FileSource, FrameSource, PackageSource, SqlSource
+from scopefe.spec.models import FileSource, FrameSource, PackageSource, SqlSource, file_type
 
 EXACT: dict[str, Any] = {} if int(pd.__version__.split(".")[0]) >= 3 else {"float_precision": "round_trip"}
 """Options under which pandas reads the numbers of a CSV file to the last digit."""
@@ -48,9 +48,7 @@ def read(
     if not isinstance(frame, pd.DataFrame):
         frame = to_pandas(frame)
     named = frame.set_axis([str(c) for c in frame.columns], axis="columns")
-    duplicated = named.columns[named.columns.duplicated()]
-    if len(duplicated):
-        raise DataError(f"two columns are named {str(duplicated[0])!r}: rename one of them")
+    _refuse_twice(list(named.columns))
     if not len(frame):
         raise DataError("the table has no rows")
     return named
@@ -64,10 +62,15 @@ def to_pandas(frame: Any) -> pd.DataFrame:
     DataError
         If it is none.
     """
-    known = nw.from_native(frame, eager_only=True, pass_through=True)
-    if not isinstance(known, nw.DataFrame):
-        raise DataError(f"the data must be a pandas, polars or pyarrow frame, not {type(frame).__name__}")
-    return known.to_pandas()
+    if isinstance(frame, pa.Table):
+        _refuse_twice(frame.column_names)
+    try:
+        known = nw.from_native(frame, eager_only=True, pass_through=True)
+        if isinstance(known, nw.DataFrame):
+            return known.to_pandas()
+    except (nw.exceptions.NarwhalsError, pa.ArrowException, TypeError) as error:
+        raise DataError(f"the frame cannot be read: {_first_line(error)}") from error
+    raise DataError(f"the data must be a pandas, polars or pyarrow frame, not {type(frame).__name__}")
 
 
 def read_file(path: Path, kind: str | None = None) -> pd.DataFrame:
@@ -80,7 +83,7 @@ def read_file(path: Path, kind: str | None = None) -> pd.DataFrame:
     """
     if not path.is_file():
         raise DataError(f"there is no file {str(path)!r}")
-    kind = kind or ("csv" if ".csv" in path.name or ".tsv" in path.name else path.suffix[1:])
+    kind = kind or file_type(path.name) or path.suffix[1:]
     frame: pd.DataFrame
     try:
         if kind == "csv":
@@ -92,9 +95,20 @@ def read_file(path: Path, kind: str | None = None) -> pd.DataFrame:
     except DataError:
         raise
     except Exception as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise DataError(f"{str(path)!r} cannot be read as {kind}: {reason}") from error
+        raise DataError(f"{str(path)!r} cannot be read as {kind}: {_first_line(error)}") from error
     return frame
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def _refuse_twice(names: list[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise DataError(f"two columns are named {name!r}: rename one of them")
+        seen.add(name)
 
 
 def read_csv(path: Path, **options: Any) -> Any:
@@ -107,14 +121,18 @@ def read_csv(path: Path, **options: Any) -> Any:
     """
 
     def opened(**given: Any) -> Any:
-        file = pa.input_stream(str(path), compression="zstd") if path.suffix == ".zst" else path
-        return pd.read_csv(file, sep="\t" if ".tsv" in path.name else ",", **given)
+        file = pa.input_stream(str(path), compression="zstd") if path.suffix.lower() == ".zst" else path
+        return pd.read_csv(file, sep=separator(path), **given)
 
-    names = opened(header=None, nrows=1, dtype=str).iloc[0].tolist()
-    twice = [n for i, n in enumerate(names) if n in names[:i]]
-    if twice:
-        raise DataError(f"two columns are named {str(twice[0])!r}: rename one of them")
+    # the row after the header as well: one of more fields is refused, whose first would else be an index
+    names = opened(header=None, nrows=2, dtype=str, keep_default_na=False).iloc[0].tolist()
+    _refuse_twice([name for name in names if name])
     return opened(low_memory=False, **EXACT, **options)
+
+
+def separator(path: Path) -> str:
+    """Return what separates the fields of a text file, by its name."""
+    return "\t" if ".tsv" in [suffix.lower() for suffix in path.suffixes[-2:]] else ","
 
 
 def read_query(source: SqlSource) -> pd.DataFrame:
@@ -133,9 +151,13 @@ def read_query(source: SqlSource) -> pd.DataFrame:
         raise DataError(f"there is no file {source.path!r}")
     try:
         with duckdb.connect(source.path or ":memory:", read_only=source.path is not None) as connection:
-            return connection.execute(source.query).df()
+            found = connection.sql(source.query)
+            if found is None:
+                raise DataError("the query of data.source gives no table")
+            frame: pd.DataFrame = found.df()
+            return frame
     except duckdb.Error as error:
-        raise DataError(f"the query of data.source fails: {str(error).strip().splitlines()[0]}") from None
+        raise DataError(f"the query of data.source fails: {_first_line(error)}") from None
 
 
 def shipped_file(source: PackageSource) -> Path:

@@ -145,7 +145,8 @@ def _series(i: Input) -> str:
     """Return the expression of what an input is read from."""
     if i.moment is None:
         return f"column(frame, {i.name!r})"
-    return f"part(column(frame, {i.column!r}), {i.moment.part!r})"
+    zone = "" if i.moment.zone is None else f", {i.moment.zone!r}"
+    return f"part(column(frame, {i.column!r}), {i.moment.part!r}{zone})"
 
 
 def _value(feature: FittedFeature, form: Form) -> str:

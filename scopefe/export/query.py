@@ -274,11 +274,14 @@ def _part(raw: exp.Expr, moment: Moment) -> exp.Expr:
     """Return a part of a datetime or duration; weekdays have other numbers elsewhere: days are counted."""
     if moment.part == "duration":
         return exp.Extract(this=exp.var("EPOCH"), expression=raw) / _number(SECONDS)
-    instant = exp.cast(raw, "timestamp")
+    instant: exp.Expr = exp.cast(raw, "timestamp")
+    if moment.zone is not None:
+        zone = exp.Literal.string("UTC" if moment.part == "elapsed" else moment.zone)
+        instant = exp.AtTimeZone(this=exp.cast(raw, "timestamptz"), zone=zone)
     if moment.part == "elapsed":
         return exp.cast(_since_1970(instant, "timestamp", "MICROSECOND"), DOUBLE) / _number(SECONDS * 1e6)
     if moment.part == "weekday":
-        days = _since_1970(exp.cast(raw, "date"), "date", "DAY")
+        days = _since_1970(exp.cast(instant, "date"), "date", "DAY")
         return ((days + THURSDAY) % WEEK + WEEK) % WEEK
     return exp.Extract(this=exp.var(moment.part.upper()), expression=instant)
 

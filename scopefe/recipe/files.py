@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import re
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,9 +14,10 @@ from typing import IO, Any, TypeAlias, cast
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.feather
 import pyarrow.parquet as pq
 
-from scopefe.data.source import read_csv
+from scopefe.data.source import read_csv, separator
 from scopefe.errors import DataError, ScopefeError
 from scopefe.recipe.recipe import Recipe
 from scopefe.spec.models import SUFFIXES, file_type
@@ -57,7 +60,7 @@ def transform_file(
     whole = formats[0] == "csv" and formats[1] != "csv"
     written, names = 0, list[str]()
     with _writer(target, formats[1]) as write:
-        for frame, own in _parts(source, formats, None if whole else rows):
+        for frame, own in _parts(recipe, source, formats, None if whole else rows):
             new = recipe.transform(frame)
             taken = [] if only_new else [name for name in new.columns if name in frame.columns]
             if taken:
@@ -66,7 +69,11 @@ def transform_file(
                 )
             columns = new if only_new else _beside(own, new)
             names = list(columns.columns) if isinstance(columns, pd.DataFrame) else columns.column_names
-            write(columns)
+            try:
+                write(columns)
+            except pa.ArrowException as error:
+                reason = str(error).splitlines()[0]
+                raise DataError(f"{formats[1]} cannot hold the table: {reason}") from error
             written += len(frame)
     return written, len(names)
 
@@ -88,14 +95,19 @@ def _beside(own: Columns, new: pd.DataFrame) -> Columns:
     return own
 
 
-def _parts(path: Path, formats: list[str], rows: int | None) -> Iterator[tuple[pd.DataFrame, Columns]]:
+def _parts(
+    recipe: Recipe, path: Path, formats: list[str], rows: int | None
+) -> Iterator[tuple[pd.DataFrame, Columns]]:
     """Yield a table part by part: the frame that a recipe reads, and the columns as they are to be written.
 
     What goes from CSV to CSV stays the text that it was.
     """
     if not path.is_file():
         raise DataError(f"there is no file {str(path)!r}")
-    read = _csv_parts(path, formats[1], rows) if formats[0] == "csv" else _arrow_parts(path, formats, rows)
+    if formats[0] == "csv":
+        read = _csv_parts(path, {i.column for i in recipe.inputs}, rows)
+    else:
+        read = _arrow_parts(path, formats, rows or ROWS)
     number = 0
     try:
         for number, part in enumerate(read, 1):  # noqa: B007
@@ -109,20 +121,41 @@ def _parts(path: Path, formats: list[str], rows: int | None) -> Iterator[tuple[p
         raise DataError("the table has no rows")
 
 
-def _csv_parts(path: Path, to: str, rows: int | None) -> Iterator[tuple[pd.DataFrame, Columns]]:
+def _csv_parts(path: Path, inputs: set[str], rows: int | None) -> Iterator[tuple[pd.DataFrame, Columns]]:
+    """Yield parts of a CSV file: what a recipe reads, typed as all rows tell, and the text as it stands."""
     if rows is None:
         frame = read_csv(path)
         yield from [(frame, frame)] if len(frame) else []
         return
+    types = _types(path, inputs, rows)
     with (
-        read_csv(path, chunksize=rows) as frames,
+        read_csv(path, chunksize=rows, dtype=types) as frames,
         read_csv(path, chunksize=rows, dtype=str, keep_default_na=False) as texts,
     ):
-        yield from (both for both in zip(frames, texts, strict=True) if len(both[0]))
+        for frame, text in zip(frames, texts, strict=True):
+            if len(frame):
+                yield frame, text
 
 
-def _arrow_parts(path: Path, formats: list[str], rows: int | None) -> Iterator[tuple[pd.DataFrame, Columns]]:
-    for table in _tables(path, formats[0], rows or ROWS):
+def _types(path: Path, inputs: set[str], rows: int) -> dict[str, Any]:
+    """Return the types of columns whose parts differ: those that pandas gives to all rows at once."""
+    seen: dict[str, set[str]] = {}
+    with read_csv(path, chunksize=rows) as parts:
+        for part in parts:
+            for name in inputs & set(part.columns):
+                if part[name].notna().any():
+                    kind = pd.api.types.infer_dtype(part[name], skipna=True)
+                    seen.setdefault(name, set()).add(kind)
+    numbers = {"integer", "floating", "mixed-integer-float"}
+    return {
+        name: "float64" if kinds <= numbers else str
+        for name, kinds in seen.items()
+        if len(kinds) > 1 or not kinds <= {*numbers, "boolean", "string"}
+    }
+
+
+def _arrow_parts(path: Path, formats: list[str], rows: int) -> Iterator[tuple[pd.DataFrame, Columns]]:
+    for table in _tables(path, formats[0], rows):
         names = table.column_names
         twice = [n for i, n in enumerate(names) if n in names[:i]]
         if twice:
@@ -138,7 +171,12 @@ def _tables(path: Path, kind: str, rows: int) -> Iterator[pa.Table]:
             for batch in file.iter_batches(rows):
                 yield pa.Table.from_batches([batch], file.schema_arrow)
         return
-    with pa.ipc.open_file(str(path)) as reader:
+    try:
+        reader = pa.ipc.open_file(str(path))
+    except pa.ArrowInvalid:  # the first version of Feather
+        yield pyarrow.feather.read_table(path)
+        return
+    with reader:
         for number in range(reader.num_record_batches):
             yield pa.Table.from_batches([reader.get_batch(number)], reader.schema)
 
@@ -148,7 +186,7 @@ def _writer(path: Path, kind: str) -> Iterator[Callable[[Columns], None]]:
     """Give what appends a part to a file."""
     if kind == "csv":
         with _text_file(path) as file:
-            yield _CsvWriter(file, "\t" if ".tsv" in path.name else ",")
+            yield _CsvWriter(file, separator(path))
         return
     writer = _ArrowWriter(path, parquet=kind == "parquet")
     try:
@@ -165,9 +203,23 @@ class _CsvWriter:
 
     def __call__(self, part: Columns) -> None:
         assert isinstance(part, pd.DataFrame)
-        indexed = part.index.name is not None
-        part.to_csv(self.file, sep=self.separator, index=indexed, header=self.header, mode="wb")
+        part.to_csv(
+            self.file,
+            sep=self.separator,
+            index=any(name is not None for name in part.index.names),
+            header=self.header,
+            quoting=csv.QUOTE_ALL if _has_returns(part) else csv.QUOTE_MINIMAL,
+            mode="wb",
+        )
         self.header = False
+
+
+def _has_returns(part: pd.DataFrame) -> bool:
+    """Whether a text has a carriage return, which pandas does not quote."""
+    texts = (part[c] for c in part.columns if not pd.api.types.is_numeric_dtype(part[c].dtype))
+    return any(
+        column.astype(object).map(lambda v: isinstance(v, str) and "\r" in v).any() for column in texts
+    )
 
 
 @dataclass
@@ -179,10 +231,9 @@ class _ArrowWriter:
     def __call__(self, part: Columns) -> None:
         table = pa.Table.from_pandas(part) if isinstance(part, pd.DataFrame) else part
         if self.schema is None:
-            self.schema, path = table.schema, str(self.path)
-            self.writer = (
-                pq.ParquetWriter(path, self.schema) if self.parquet else pa.ipc.new_file(path, self.schema)
-            )
+            path, schema = str(self.path), table.schema if self.parquet else _plain(table.schema)
+            self.writer = pq.ParquetWriter(path, schema) if self.parquet else pa.ipc.new_file(path, schema)
+            self.schema = schema
         self.writer.write_table(table.cast(self.schema))
 
     def close(self) -> None:
@@ -190,17 +241,26 @@ class _ArrowWriter:
             self.writer.close()
 
 
+def _plain(schema: pa.Schema) -> pa.Schema:
+    """Return a schema without dictionaries: in a file of Arrow all parts share them, which these may not."""
+    for place, field in enumerate(schema):
+        if pa.types.is_dictionary(field.type):
+            schema = schema.set(place, field.with_type(field.type.value_type))
+    return schema
+
+
 @contextmanager
 def _text_file(path: Path) -> Iterator[IO[bytes]]:
-    if path.suffix == ".zip":
+    suffix = path.suffix.lower()
+    if suffix == ".zip":
         with (
             zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
-            archive.open(path.with_suffix("").name, "w", force_zip64=True) as file,
+            archive.open(re.sub(r"^\.\d+\.", "", path.stem), "w", force_zip64=True) as file,
         ):
             yield file
-    elif path.suffix == ".zst":
+    elif suffix == ".zst":
         with pa.output_stream(str(path), compression="zstd") as file:
             yield file
     else:
-        with cast(IO[bytes], gzip.open(path, "wb") if path.suffix == ".gz" else path.open("wb")) as file:
+        with cast(IO[bytes], gzip.open(path, "wb") if suffix == ".gz" else path.open("wb")) as file:
             yield file

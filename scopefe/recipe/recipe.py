@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar, cast, get_args
@@ -87,7 +87,7 @@ class Input:
         """
         try:
             if self.moment is not None:
-                series = part(series, self.moment.part)
+                series = part(series, self.moment.part, self.moment.zone)
             if self.kind == "categorical":
                 return encode_column(self.name, series, self.kind, self.missing_as)
             values = numbers(self.name, series).astype(np.float32 if self.single else np.float64)
@@ -285,7 +285,7 @@ def _text(document: dict[str, Any]) -> str:
 
 
 def _input_json(i: Input) -> dict[str, Any]:
-    of = {} if i.moment is None else {"column": i.moment.column, "part": i.moment.part}
+    of = {} if i.moment is None else asdict(i.moment)
     kind = "float32" if i.single else "float64"
     return {"name": i.name, **of, "kind": i.kind, "type": kind, "missing_as": i.missing_as}
 
@@ -293,9 +293,9 @@ def _input_json(i: Input) -> dict[str, Any]:
 def _input(item: dict[str, Any]) -> Input:
     if item["kind"] not in get_args(FeatureKind):
         raise RecipeError(f"there is no kind {item['kind']!r}")
-    if item.get("part") not in (None, *get_args(Part)):
+    if "part" in item and item["part"] not in get_args(Part):
         raise RecipeError(f"there is no part {item['part']!r}")
-    moment = Moment(item["column"], item["part"]) if "part" in item else None
+    moment = Moment(item["column"], item["part"], item["zone"]) if "part" in item else None
     return Input(item["name"], item["kind"], item["type"] == "float32", item["missing_as"], moment)
 
 

@@ -36,7 +36,7 @@ from scopefe.score.selection import Selected
 from scopefe.space.expression import key_of
 from scopefe.space.graph import Graph
 from scopefe.space.universe import Universe
-from scopefe.spec.models import Spec
+from scopefe.spec.models import Spec, source_name
 
 RANKING_SHOWN = 100
 CLAIMS = {
@@ -82,8 +82,7 @@ def spec_facts(spec: Spec, paths: dict[str, str]) -> dict[str, Any]:
 
 def data_facts(spec: Spec, data: Dataset) -> DataFacts:
     """Describe the data."""
-    source = spec.data.source
-    shown = getattr(source, "path", "frame").rpartition("/")[2]
+    shown = source_name(spec.data.source)
     features = []
     for i, (name, kind) in enumerate(zip(data.table.names, data.table.kinds, strict=True)):
         keys: Keys = data.development.passing(i).keys

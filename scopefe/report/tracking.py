@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from scopefe.report.html import compact
 from scopefe.report.model import Report
 
 LONGEST = 500
+NAME = re.compile(r"[\w. /:-]{1,250}")
 MISSING = "tracking needs mlflow: pip install 'scopefe[mlflow]'"
 
 log = logging.getLogger(__name__)
@@ -41,13 +43,18 @@ def nested(experiment: str | None, name: str) -> Iterator[None]:
     if experiment is None:
         yield
         return
-    client, run = _created(experiment, name)
+    require()
+    client, run = None, None
+    with _telling(name):
+        client, run = _begun(experiment, name)
     token = _parent.set(run)
     try:
         yield
     finally:
         _parent.reset(token)
-        client.set_terminated(run)
+        if client is not None:
+            with _telling(name):
+                client.set_terminated(run)
 
 
 def track(experiment: str, report: Report, folder: Path | None) -> None:
@@ -61,23 +68,34 @@ def track(experiment: str, report: Report, folder: Path | None) -> None:
         The run folder, whose files become artefacts.
     """
     from mlflow.entities import Metric, Param
-    from mlflow.exceptions import MlflowException
 
     now = int(time.time() * 1000)
+    with _telling(report.name):
+        client, run = _begun(experiment, report.name)
+        try:
+            metrics = [Metric(name, value, now, 0) for name, value in metrics_of(report).items()]
+            client.log_batch(run, metrics=metrics)
+            if folder is not None:
+                client.log_artifacts(run, str(folder))
+            parameters = [Param(name, value) for name, value in parameters_of(report.spec).items()]
+            client.log_batch(run, params=parameters)
+        finally:
+            client.set_terminated(run)
+
+
+@contextmanager
+def _telling(name: str) -> Iterator[None]:
+    """Turn what goes wrong in MLflow into a warning."""
+    from mlflow.exceptions import MlflowException
+
     try:
-        client, run = _created(experiment, report.name)
-        metrics = [Metric(name, value, now, 0) for name, value in metrics_of(report).items()]
-        parameters = [Param(name, value) for name, value in parameters_of(report.spec).items()]
-        client.log_batch(run, metrics=metrics, params=parameters)
-        if folder is not None:
-            client.log_artifacts(run, str(folder))
-        client.set_terminated(run)
+        yield
     except (MlflowException, OSError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        log.warning("MLflow was not told of the run %s: %s", report.name, reason)
+        log.warning("MLflow was not told all of %s: %s", name, reason)
 
 
-def _created(experiment: str, name: str) -> tuple[Any, str]:
+def _begun(experiment: str, name: str) -> tuple[Any, str]:
     from mlflow.tracking import MlflowClient
 
     client = MlflowClient()
@@ -106,11 +124,11 @@ def metrics_of(report: Report) -> dict[str, float]:
 
 
 def parameters_of(content: dict[str, Any], prefix: str = "") -> dict[str, str]:
-    """Return the values of a spec by dotted path; long ones are in the report only."""
+    """Return the values of a spec by dotted path; long ones, and odd names, are in the report only."""
     found: dict[str, str] = {}
     for key, value in content.items():
         if isinstance(value, dict):
             found |= parameters_of(value, f"{prefix}{key}.")
-        elif value is not None and len(text := compact(value)) <= LONGEST:
-            found[f"{prefix}{key}"] = text
+        elif value is not None and len(text := compact(value)) <= LONGEST and NAME.fullmatch(prefix + key):
+            found[prefix + key] = text
     return found

@@ -35,7 +35,7 @@ from scopefe.space.context import Gradients, Sample, Splits
 from scopefe.space.graph import key_of
 from scopefe.space.scope import Scope
 from scopefe.space.universe import Universe
-from scopefe.spec.models import Spec
+from scopefe.spec.models import Spec, source_name
 
 EVALUATORS: Mapping[str, Evaluator] = {"kernel": Kernel(), "lightgbm": LightGBM()}
 T = TypeVar("T")
@@ -133,7 +133,7 @@ class Workbench:
 
     def about(self, what: str, data: Dataset) -> dict[str, str]:
         """Say what is stored, for people."""
-        dataset = getattr(self.spec.data.source, "path", "frame").rpartition("/")[2]
+        dataset = source_name(self.spec.data.source)
         return {"what": what, "dataset": dataset, "fingerprint": data.fingerprint}
 
     def load(self) -> Dataset:

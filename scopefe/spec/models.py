@@ -104,6 +104,11 @@ Source = Annotated[
 ]
 
 
+def source_name(source: FileSource | PackageSource | SqlSource | FrameSource) -> str:
+    """Return the name of a source's file without its folder, or its type if it has none."""
+    return (getattr(source, "path", None) or source.type).rpartition("/")[2]
+
+
 class Target(Section):
     """What is predicted."""
 
