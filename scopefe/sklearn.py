@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
@@ -105,6 +106,9 @@ class ScopeFE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_consistent_length(frame, target, groups)
         names = _unused(frame.columns)
         name, group = next(names), next(names)
+        given = getattr(y, "name", None)
+        if given is not None and str(given) not in frame.columns:
+            name = str(given)
         columns = {name: target} if groups is None else {name: target, group: column_or_1d(groups)}
         data = frame.assign(**{c: np.asarray(values) for c, values in columns.items()})
         try:
@@ -156,7 +160,7 @@ class ScopeFE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         split = "by: fractions" if group is None else f"by: groups, column: {group}"
         chosen = [
             "data.source={type: frame}",
-            f"data.target={target}",
+            f"data.target={json.dumps({'column': target})}",
             f"data.task={self.task}",
             f"data.split={{{split}, {SPLIT}, seed: {seed}}}",
             "evaluation.seeds=0",
@@ -167,7 +171,9 @@ class ScopeFE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _frame(self, table: Any, *, reset: bool) -> pd.DataFrame:
         """Return any table as a pandas frame with texts as names; arrays get some."""
-        native = nw.from_native(table, eager_only=True, pass_through=True)
+        native = nw.from_native(table, pass_through=True)
+        if isinstance(native, nw.LazyFrame):
+            raise ValueError("the table is lazy: collect it first")
         if isinstance(native, nw.DataFrame):
             validate_data(self, table, reset=reset, skip_check_array=True)
             frame = table if isinstance(table, pd.DataFrame) else native.to_pandas()

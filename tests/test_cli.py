@@ -531,7 +531,7 @@ def test_transform_with_an_operator_of_ones_own(run: Cli) -> None:
     folder = json.loads(run("execute", "mine.yaml", *args, "--json", "--no-html").stdout)["run_dir"]
     result = run("transform", folder, "table.csv", "-o", "out.csv")
     assert result.exit_code == 3
-    assert "needs a module" in result.stderr
+    assert "needs an operator of yours, 'ratio_of_logs': name its module (--module" in result.stderr
     assert run("transform", folder, "table.csv", "-o", "out.csv", "--module", "ops.py").exit_code == 0
 
 

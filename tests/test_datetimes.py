@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from scopefe.operators import DEFAULT
-from test_export import in_duckdb, in_python
+from test_export import in_duckdb, in_python, to_sql
 
 import scopefe
 from scopefe import NUM, DataError, Recipe, RecipeError
@@ -90,6 +90,8 @@ def test_offsets_may_differ_and_far_dates_are_dates():
 def test_a_duration_is_in_days():
     found = moments(pd.Series(pd.to_timedelta(["36h", None, "-1s"])))
     np.testing.assert_array_equal(part_of(found, "duration"), [1.5, np.nan, -1 / 86400])
+    written = moments(pd.Series(["1 days 12:00:00", None, "-1 days +23:59:59", "0 days"]))
+    np.testing.assert_array_equal(part_of(written, "duration"), [1.5, np.nan, -1 / 86400, 0])
 
 
 @pytest.mark.parametrize(
@@ -186,6 +188,8 @@ def test_saved_exported_and_in_sql_they_are_the_same(tmp_path):
         np.testing.assert_allclose(in_database[name], found[name], rtol=1e-15, err_msg=name)
     as_text = frame.assign(when=frame["when"].dt.strftime("%Y-%m-%dT%H:%M:%S"))
     pd.testing.assert_frame_equal(loaded.transform(as_text), found, check_exact=True)
+    with pytest.raises(RecipeError, match="bigquery cannot read the duration 'until'"):
+        to_sql(recipe, dialect="bigquery")
     single = [loaded.transform(frame.iloc[[i]]) for i in range(12)]
     pd.testing.assert_frame_equal(pd.concat(single), found.iloc[:12], check_exact=True)
 
@@ -219,7 +223,9 @@ def test_a_column_that_is_no_datetime_in_production():
     with pytest.raises(RecipeError, match="the table has no column 'when'; did you mean 'then'"):
         recipe.transform(frame.rename(columns={"when": "then"}))
     for wrong in ("yesterday", pd.Timedelta("1 day")):
-        with pytest.raises(RecipeError, match="column 'when' is to hold datetimes"):
+        with pytest.raises(
+            RecipeError, match=r"column 'when' is to hold datetimes, .* but holds (.*1 day|'yest)"
+        ):
             recipe.transform(frame.assign(when=wrong))
     with pytest.raises(RecipeError, match="column 'until' is to hold durations"):
         recipe.transform(frame.assign(until=frame["when"]))
@@ -281,6 +287,8 @@ def test_parts_may_be_dropped_and_mistakes_are_one_line():
         loaded(drop=["when.mnth"])
     with pytest.raises(DataError, match="column 'when' is to be numeric, but holds datetimes: name a part"):
         loaded(kinds={"when": "numerical"})
+    with pytest.raises(DataError, match=r"holds durations: name a part of it, until\.duration"):
+        loaded(kinds={"until": "numerical"})
     with pytest.raises(DataError, match="target 'target' holds datetimes: predict a number"):
         loaded(frame.assign(target=frame["when"].fillna(frame["when"].max())))
     with pytest.raises(DataError, match="no column is left as a feature"):

@@ -592,9 +592,7 @@ def test_an_operator_of_ones_own_needs_its_module(tmp_path):
     table = encode(frame, np.arange(2))
     recipe = fit_recipe("n", "k", table, [(Apply(operator.name, leaves("x")), operator, 1.0, 1.0)])
     path = recipe.save(tmp_path / "r.json")
-    with pytest.raises(
-        RecipeError, match="needs a module with an operator of yours: unknown operator 'power"
-    ):
+    with pytest.raises(RecipeError, match=r"needs an operator of yours, 'power .*name its module"):
         Recipe.load(path)
     loaded = Recipe.load(path, modules=[str(own)])
     assert loaded.transform(frame).iloc[:, 0].tolist() == [8, 27]

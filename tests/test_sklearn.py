@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, make_column_selector
@@ -213,3 +214,19 @@ def test_missing_columns_are_named():
 
 def test_it_is_reached_from_the_top():
     assert scopefe.ScopeFE is ScopeFE
+
+
+def test_messages_name_the_target_as_it_is_named():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(40, 2)), columns=["a", "b"])
+    target = pd.Series(rng.normal(size=40), name="the price: in €").where(frame["a"] > -1)
+    with pytest.raises(ValueError, match="target 'the price: in €' is missing in"):
+        ScopeFE("openfe").fit(frame, target)
+    with pytest.raises(ValueError, match="target 'scopefe_0' is missing in"):
+        ScopeFE("openfe").fit(frame, target.rename("a"))
+
+
+def test_a_lazy_table_is_to_be_collected():
+    frame = pl.LazyFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+    with pytest.raises(ValueError, match="collect it first"):
+        ScopeFE().fit(frame, [1.0, 2.0])

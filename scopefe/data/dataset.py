@@ -110,6 +110,8 @@ class Dataset:
     def parts(self, count: int, seed: int) -> list[Dataset]:
         """Return the data without each of some parts of its development rows, which are its test rows then.
 
+        A part that has all selection rows, as in a tiny table, is not taken out.
+
         Parameters
         ----------
         count
@@ -205,9 +207,7 @@ def load_dataset(data: Data, frame: IntoDataFrame | None = None) -> Dataset:
         dropped |= {m.column: "read as its parts" for m in moments.values()}
     for name in data.features.drop:
         if name not in dropped and name not in moments:
-            raise DataError(
-                f"data.features.drop names {name!r}{suggestion(name, [*table.columns, *features])}"
-            )
+            raise DataError(f"data.features.drop names {name!r}{suggestion(name, [*dropped, *features])}")
         if moments.pop(name, None):
             features.remove(name)
             dropped[name] = "dropped by the spec"

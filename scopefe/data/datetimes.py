@@ -87,7 +87,9 @@ def _unused(name: str, taken: Collection[str]) -> str:
 
 # What is below stands in exported modules, too: it uses nothing but numpy and pandas.
 def moments(series: pd.Series[Any]) -> pd.Series[Any] | None:
-    """Return a column of datetimes, dates, durations, or of text in ISO 8601; None if it is none.
+    """Return a column of datetimes, dates, durations, or of text of these; None if it is none.
+
+    Text is in ISO 8601 for datetimes, and as pandas writes it for durations (``1 days 02:03:04``).
 
     Its time zone, if any, has a name that others know: fixed offsets give way to UTC.
     """
@@ -108,10 +110,13 @@ def moments(series: pd.Series[Any]) -> pd.Series[Any] | None:
         if kind != "string":
             return None
         iso = r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
+        lasting = r"-?\d+ days(?: [+-]?\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?)?"
         texts = series.dropna().astype(object)
-        if not len(texts):
+        if not len(texts) or not texts.iloc[:1].str.fullmatch(f"{iso}|{lasting}").all():
             return None
-        if not str(texts.iloc[0])[:5].endswith("-") or not texts.str.fullmatch(iso).all():
+        if texts.str.fullmatch(lasting).all():
+            return pd.to_timedelta(series.astype(object))
+        if not texts.str.fullmatch(iso).all():
             return None
         zoned = texts.str.contains(r"(?:Z|:\d{2}[+-]\d{2}:?\d{2})$").any()
         cut = series.astype(object).str.replace(r"(\.\d{6})\d+", r"\1", regex=True)
@@ -146,7 +151,10 @@ def part(series: pd.Series[Any], name: str, zone: str | None = None) -> pd.Serie
     fits = found is not None and (found.dtype.kind == "m") == (name == "duration")
     if not fits and not series.isna().all():
         what = "durations" if name == "duration" else "datetimes"
-        raise ValueError(f"column {series.name!r} is to hold {what}, of which {name} is read")
+        wrong = next((v for v in series.dropna() if moments(pd.Series([v])) is None), series.dropna().iloc[0])
+        raise ValueError(
+            f"column {series.name!r} is to hold {what}, of which {name} is read, but holds {wrong!r}"
+        )
     if found is None or not fits:
         return pd.Series(np.nan, series.index, dtype=np.float64)
     if zone is not None and found.dt.tz is not None:

@@ -103,8 +103,9 @@ def numbers(name: str, series: pd.Series[Any]) -> Array:
     if pd.api.types.is_complex_dtype(series.dtype):
         raise DataError(f"column {name!r} holds complex numbers")
     if series.dtype.kind in "mM":
+        what, part = ("durations", "duration") if series.dtype.kind == "m" else ("datetimes", "month")
         raise DataError(
-            f"column {name!r} is to be numeric, but holds datetimes: name a part of it, {name}.month"
+            f"column {name!r} is to be numeric, but holds {what}: name a part of it, {name}.{part}"
         )
     if is_number(series) or pd.api.types.is_bool_dtype(series.dtype):
         single = (

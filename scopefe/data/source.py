@@ -65,11 +65,13 @@ def to_pandas(frame: Any) -> pd.DataFrame:
     if isinstance(frame, pa.Table):
         _refuse_twice(frame.column_names)
     try:
-        known = nw.from_native(frame, eager_only=True, pass_through=True)
+        known = nw.from_native(frame, pass_through=True)
         if isinstance(known, nw.DataFrame):
             return known.to_pandas()
     except (nw.exceptions.NarwhalsError, pa.ArrowException, TypeError) as error:
         raise DataError(f"the frame cannot be read: {_first_line(error)}") from error
+    if isinstance(known, nw.LazyFrame):
+        raise DataError("the data is lazy: collect it first")
     raise DataError(f"the data must be a pandas, polars or pyarrow frame, not {type(frame).__name__}")
 
 

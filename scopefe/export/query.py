@@ -26,7 +26,7 @@ from scopefe.recipe.recipe import Input, Recipe
 
 DOUBLE, SINGLE, TEXT = "double", "float", "text"
 LARGEST, BEYOND_SINGLE = 1.7976931348623157e308, 3.4028235677973366e38
-WITH_SINGLE, WITH_ASOF = ("duckdb", "postgres"), ("duckdb",)
+WITH_SINGLE, WITH_ASOF, WITH_INTERVALS = ("duckdb", "postgres"), ("duckdb",), ("duckdb", "postgres")
 ROWS_PER_INSERT, WIDTH = 1000, 110
 SECONDS, WEEK, THURSDAY = 86_400.0, 7, 3
 LONGEST_NAME = {"postgres": 63, "bigquery": 300, "snowflake": 255}
@@ -88,6 +88,9 @@ def statements(
     while source.name.lower().startswith(prefix):
         prefix += "_"
     columns = _columns(recipe, given, dialect)
+    lasting = [i.column for i in recipe.inputs if i.moment is not None and i.moment.part == "duration"]
+    if lasting and dialect not in WITH_INTERVALS:
+        raise RecipeError(f"{dialect} cannot read the duration {lasting[0]!r}: duckdb and postgres can")
     values = [
         _looked_up(f"{prefix}_{number}", form, [columns[name] for name in feature.inputs], dialect)
         if isinstance(form, Lookup)
@@ -273,7 +276,7 @@ def _read(column: Column) -> exp.Expr:
 def _part(raw: exp.Expr, moment: Moment) -> exp.Expr:
     """Return a part of a datetime or duration; weekdays have other numbers elsewhere: days are counted."""
     if moment.part == "duration":
-        return exp.Extract(this=exp.var("EPOCH"), expression=raw) / _number(SECONDS)
+        return exp.Extract(this=exp.var("EPOCH"), expression=exp.cast(raw, "interval")) / _number(SECONDS)
     instant: exp.Expr = exp.cast(raw, "timestamp")
     if moment.zone is not None:
         zone = exp.Literal.string("UTC" if moment.part == "elapsed" else moment.zone)

@@ -274,7 +274,8 @@ class Recipe:
         try:
             return _recipe(document, source, components(modules))
         except UnknownNameError as error:
-            raise RecipeError(f"{str(source)!r} needs a module with an operator of yours: {error}") from None
+            what = f"an operator of yours, {error.name!r}: name its module (--module, or modules=)"
+            raise RecipeError(f"{str(source)!r} needs {what}") from None
         except (KeyError, TypeError, AttributeError, ValueError, OSError, RecipeError) as error:
             reason = " ".join(f"{type(error).__name__} {error}".split())
             raise RecipeError(f"{str(source)!r} is damaged: {reason}") from None

@@ -363,7 +363,9 @@ def losses(report: Report) -> list[Loss]:
     failed = sum(f.stage == "attribution" for f in selection.failures)
     unchosen = selection.survivors - failed - len(selection.selected)
     rows.append(Loss("Attribution", failed, "could not be computed or scored"))
-    rows.append(Loss("Selection", unchosen, "less important than the features kept"))
+    none = "no number of features helped surely enough" if selection.choice else "no feature is kept"
+    why = "less important than the features kept" if selection.selected else none
+    rows.append(Loss("Selection", unchosen, why))
     return [r for r in rows if r.candidates > 0]
 
 
