@@ -32,7 +32,7 @@ CALLS_OF_ONE_ROW = 50
 
 def transform(settings: Settings) -> Iterator[Comparison]:
     """Compare on one row and on many."""
-    fitted = _table("tiny" if settings.scale == "tiny" else "full")
+    fitted = _table(settings.scale)
     numbers, (key,) = _columns(fitted)
     recipe, tables = _recipe(fitted, numbers, key), _tables(fitted, numbers, key)
     for rows in ROWS[settings.scale]:

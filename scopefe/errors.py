@@ -21,6 +21,11 @@ class Mark:
         return f"{self.source}:{self.line}:{self.column}"
 
 
+def first_line(error: Exception) -> str:
+    """Return the first line of what an error says, or its type if it says nothing."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 class ScopefeError(Exception):
     """Base of every deliberate error: one line that says what is wrong, where, and what to do."""
 

@@ -15,6 +15,7 @@ from sklearn.utils import Tags, check_array, check_consistent_length, column_or_
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from scopefe.components import Array
+from scopefe.data.source import in_library_of
 from scopefe.errors import ScopefeError
 from scopefe.run.executing import execute
 from scopefe.spec.loader import load_spec
@@ -139,7 +140,7 @@ class ScopeFE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if not isinstance(native, nw.DataFrame):
             return result.to_numpy()
         columns = {str(column): result[column].to_numpy() for column in new}
-        added = nw.from_dict(columns, backend=native.implementation) if columns else native.select()
+        added = in_library_of(native, columns)
         both = nw.concat([native, added], how="horizontal") if self.passthrough else added
         return both.to_native()
 

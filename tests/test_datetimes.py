@@ -14,7 +14,7 @@ from test_export import in_duckdb, in_python, to_sql
 
 import scopefe
 from scopefe import NUM, DataError, Recipe, RecipeError
-from scopefe.data.datetimes import Moment, moments, part_of, with_parts
+from scopefe.data.datetimes import TimePart, part_of, times_of, with_parts
 from scopefe.data.kinds import encode
 from scopefe.recipe.fitting import fit_recipe
 from scopefe.registry import components
@@ -57,7 +57,7 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_parts_are_those_of_the_calendar_and_the_clock(form):
-    found = moments(FORMS[form])
+    found = times_of(FORMS[form])
     assert found is not None
     whole_days = form in ("dates", "arrow dates", "periods", "Period objects")
     for part, expected in EXPECTED.items():
@@ -73,24 +73,24 @@ def test_parts_are_those_of_the_calendar_and_the_clock(form):
 
 def test_a_zone_moves_the_clock_and_not_the_instant():
     berlin = pd.Series(pd.to_datetime(["2024-07-01 23:30:00Z"])).dt.tz_convert("Europe/Berlin")
-    found = moments(berlin)
+    found = times_of(berlin)
     assert [part_of(found, p)[0] for p in ("day", "hour", "elapsed")] == [2, 1, 19905 + 23.5 / 24]
-    text = moments(pd.Series(["2024-07-02T01:30:00+02:00", "2024-07-01 23:30:00Z"]))
+    text = times_of(pd.Series(["2024-07-02T01:30:00+02:00", "2024-07-01 23:30:00Z"]))
     assert [part_of(text, p).tolist() for p in ("day", "hour")] == [[1, 1], [23, 23]]
 
 
 def test_offsets_may_differ_and_far_dates_are_dates():
     zones = [dt.timezone(dt.timedelta(hours=5)), dt.UTC]
     objects = pd.Series([dt.datetime(2024, 1, 1, 3, tzinfo=zone) for zone in zones], dtype=object)
-    assert part_of(moments(objects), "hour").tolist() == [22, 3]
+    assert part_of(times_of(objects), "hour").tolist() == [22, 3]
     far = pd.Series(["9999-12-31 00:00:00.0000000", "2024-07-02 00:00:00.1234567"])
-    assert part_of(moments(far), "year").tolist() == [9999, 2024]
+    assert part_of(times_of(far), "year").tolist() == [9999, 2024]
 
 
 def test_a_duration_is_in_days():
-    found = moments(pd.Series(pd.to_timedelta(["36h", None, "-1s"])))
+    found = times_of(pd.Series(pd.to_timedelta(["36h", None, "-1s"])))
     np.testing.assert_array_equal(part_of(found, "duration"), [1.5, np.nan, -1 / 86400])
-    written = moments(pd.Series(["1 days 12:00:00", None, "-1 days +23:59:59", "0 days"]))
+    written = times_of(pd.Series(["1 days 12:00:00", None, "-1 days +23:59:59", "0 days"]))
     np.testing.assert_array_equal(part_of(written, "duration"), [1.5, np.nan, -1 / 86400, 0])
 
 
@@ -113,13 +113,13 @@ def test_a_duration_is_in_days():
     ],
 )
 def test_what_is_no_datetime(values):
-    assert moments(pd.Series(values, dtype=object)) is None
+    assert times_of(pd.Series(values, dtype=object)) is None
     if not values or isinstance(values[0], str | None):
-        assert moments(pd.Series(values, dtype="str")) is None
+        assert times_of(pd.Series(values, dtype="str")) is None
 
 
 def test_categories_stay_categories():
-    assert moments(pd.Series(TEXTS, dtype=object).astype("category")) is None
+    assert times_of(pd.Series(TEXTS, dtype=object).astype("category")) is None
 
 
 def test_parts_stand_in_the_place_of_their_column():
@@ -128,7 +128,7 @@ def test_parts_stand_in_the_place_of_their_column():
     )
     new, names, found = with_parts(frame, ["a", "when", "b"], np.arange(2), [])
     assert names == ["a", "when.elapsed", "when.month", "when.weekday", "b"]
-    assert found["when.month"] == Moment("when", "month", None)
+    assert found["when.month"] == TimePart("when", "month", None)
     assert new["when.month"].tolist() == [1, 2, 2]
     assert list(frame) == ["a", "when", "b"]
     assert "when.year" in with_parts(frame, ["when"], np.arange(3), [])[1]
@@ -169,7 +169,7 @@ def dated_recipe(frame: pd.DataFrame) -> tuple[Recipe, pd.DataFrame]:
         if len({i.name for i in inputs}) == len(inputs):
             chosen.append((Apply(name, tuple(inputs), operator.symmetric), operator, 1.0, 1.0))
     chosen += [(Apply("abs", (Leaf(part),)), OPERATORS["abs"], 1.0, 1.0) for part in found]
-    recipe = fit_recipe("dated", "key", table, chosen, moments=found)
+    recipe = fit_recipe("dated", "key", table, chosen, time_parts=found)
     columns = {name: table[i] for i, name in enumerate(table.names)}
     return recipe, pd.DataFrame({f.name: f.apply(columns) for f in recipe.features}, index=frame.index)
 
@@ -204,7 +204,7 @@ def test_time_zones_are_the_same_everywhere(form, tmp_path):
     if form == "text":
         frame["when"] = frame["when"].map(lambda t: None if pd.isna(t) else t.isoformat())
     recipe, at_fit = dated_recipe(frame)
-    assert {i.moment.zone for i in recipe.inputs if i.moment} == {
+    assert {i.time_part.zone for i in recipe.inputs if i.time_part} == {
         "Asia/Kolkata" if form == "named" else "UTC"
     }
     loaded = Recipe.load(recipe.save(tmp_path / "r.json"))

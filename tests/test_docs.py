@@ -29,7 +29,7 @@ from scopefe.operators import DEFAULT
 import scopefe
 from scopefe import registry
 from scopefe.cli.main import COMMANDS, cli
-from scopefe.data.datetimes import Moment
+from scopefe.data.datetimes import TimePart
 from scopefe.data.kinds import encode
 from scopefe.recipe.arrays import LARGE
 from scopefe.recipe.fitting import described, fit_recipe
@@ -323,7 +323,7 @@ def test_every_field_of_a_recipe_is_documented(tmp_path: Path) -> None:
     known = registry.components().operators
     asked = [("freq", "k"), ("Combine", "k", "k")]
     chosen = [(Apply(o, tuple(map(Leaf, i))), known[o], 1.0, 1.0) for o, *i in asked]
-    fitted = fit_recipe("n", "k", table, chosen, moments={"k": Moment("when", "month", "UTC")})
+    fitted = fit_recipe("n", "k", table, chosen, time_parts={"k": TimePart("when", "month", "UTC")})
     recipe = described(fitted, table)
     document = json.loads(recipe.save(tmp_path / "r.json").read_text("utf-8"))
     features = document["features"]

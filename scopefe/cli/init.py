@@ -181,7 +181,7 @@ def _split(found: Sniffed) -> Iterator[str]:
         roles = [f"{r}: [{', '.join(scalar(str(v)) for v in getattr(split, r))}]" for r in ROLES]
         yield f"  split: {{by: column, column: {scalar(split.column)}, {', '.join(roles)}}}"
         return
-    times = [m.column for m in found.dataset.moments.values() if m.part == "elapsed"]
+    times = [m.column for m in found.dataset.time_parts.values() if m.part == "elapsed"]
     times += [c for c in found.frame.columns if TIME_NAME.search(c)]
     yield "  split: {train: 0.64, selection: 0.16, test: 0.20, seed: 1}"
     yield f"  # In order of time:      split: {{by: time, column: {scalar(times[0]) if times else 'COLUMN'}}}"
@@ -194,7 +194,7 @@ def _kinds(found: Sniffed) -> Iterator[str]:
     yield "    # Kinds as they were found:"
     unique = []
     for number, (name, kind) in enumerate(zip(table.names, table.kinds, strict=True)):
-        series = pd.Series(table[number].numbers) if name in found.dataset.moments else frame[name]
+        series = pd.Series(table[number].numbers) if name in found.dataset.time_parts else frame[name]
         distinct, missing = series.nunique(), int(series.isna().sum())
         if distinct == len(frame) and not pd.api.types.is_float_dtype(series.dtype):
             unique.append(name)

@@ -9,7 +9,6 @@ import click
 from scopefe.cli.options import as_json, cache_override, no_cache, verbosity
 from scopefe.cli.output import Settings, pass_settings, print_json
 from scopefe.cli.progress import showing_progress
-from scopefe.errors import UnknownNameError
 from scopefe.report.publish import publish
 from scopefe.run.studying import run_study
 from scopefe.spec.study import load_study
@@ -57,12 +56,8 @@ def command(
     again; an interrupted study goes on where it ended.
     """
     loaded = load_study(study, overrides=overrides)
-    for name in datasets:
-        if name not in loaded.datasets:
-            raise UnknownNameError("dataset", name, loaded.datasets)
     if datasets:
-        chosen = {name: data for name, data in loaded.datasets.items() if name in datasets}
-        loaded = loaded.model_copy(update={"datasets": chosen})
+        loaded = loaded.part(datasets)
     if no_cache:
         loaded = loaded.model_copy(update={"overrides": [*loaded.overrides, *cache_override(no_cache)]})
     folder = output or Path("studies") / loaded.name

@@ -12,13 +12,13 @@ import pandas as pd
 from narwhals.typing import IntoDataFrame
 
 from scopefe.components import Array
-from scopefe.data.datetimes import Moment, with_parts
+from scopefe.data.datetimes import TimePart, with_parts
 from scopefe.data.kinds import encode, is_number
 from scopefe.data.source import read
 from scopefe.data.splits import Rows, assign, column, divide, join, role_columns
 from scopefe.data.table import Table, text_keys
 from scopefe.errors import DataError, suggestion
-from scopefe.spec.models import Data, FileSplit, Sample, Target
+from scopefe.spec.models import Data, Features, FileSplit, Sample, Target
 
 Task = Literal["regression", "binary", "multiclass"]
 MAX_CLASSES_OF_NUMBERS = 20
@@ -62,7 +62,7 @@ class Dataset:
         Positions by role.
     dropped
         Columns that are no features, with the reason.
-    moments
+    time_parts
         What the features that are parts of datetimes or durations are parts of, by name.
     """
 
@@ -70,7 +70,7 @@ class Dataset:
     labels: Labels
     rows: Rows
     dropped: dict[str, str]
-    moments: dict[str, Moment] = field(default_factory=dict)
+    time_parts: dict[str, TimePart] = field(default_factory=dict)
 
     @cached_property
     def development(self) -> Table:
@@ -199,20 +199,8 @@ def load_dataset(data: Data, frame: IntoDataFrame | None = None) -> Dataset:
         rows = _assigned(data, table, present, labels)
     if not present.all():
         table = table[present]
-    features, dropped = _features(data, table)
-    moments: dict[str, Moment] = {}
-    if data.features.datetimes == "parts":
-        named = [*data.features.kinds, *data.features.drop]
-        table, features, moments = with_parts(table, features, rows.development, named)
-        dropped |= {m.column: "read as its parts" for m in moments.values()}
-    for name in data.features.drop:
-        if name not in dropped and name not in moments:
-            raise DataError(f"data.features.drop names {name!r}{suggestion(name, [*dropped, *features])}")
-        if moments.pop(name, None):
-            features.remove(name)
-            dropped[name] = "dropped by the spec"
-    if not features:
-        raise DataError("no column is left as a feature")
+    no_features = {data.target.column: "target", **dict.fromkeys(role_columns(data.split), "split")}
+    table, features, dropped, time_parts = _features(data.features, table, no_features, rows.development)
     encoded = encode(
         table,
         rows.development,
@@ -225,7 +213,7 @@ def load_dataset(data: Data, frame: IntoDataFrame | None = None) -> Dataset:
         rows = _sampled(rows, data.sample, labels.class_numbers)
     _check_classes(labels, rows)
     _check_features(encoded, rows)
-    return Dataset(encoded, labels, rows, dropped, moments)
+    return Dataset(encoded, labels, rows, dropped, time_parts)
 
 
 def _assigned(data: Data, table: pd.DataFrame, present: Array, labels: Labels) -> Rows:
@@ -312,14 +300,34 @@ def _one_against_rest(target: pd.Series[Any], spec: Target) -> Array:
     return inside if spec.positive is not None else ~inside
 
 
-def _features(data: Data, table: pd.DataFrame) -> tuple[list[str], dict[str, str]]:
-    """Return the names of the features, and why other columns are none."""
-    dropped = {data.target.column: "target"}
-    dropped |= dict.fromkeys(role_columns(data.split), "split")
-    for name in data.features.drop:
-        if name in table.columns:
-            dropped.setdefault(name, "dropped by the spec")
-    return [c for c in table.columns if c not in dropped], dropped
+def _features(
+    spec: Features, table: pd.DataFrame, dropped: dict[str, str], development: Array
+) -> tuple[pd.DataFrame, list[str], dict[str, str], dict[str, TimePart]]:
+    """Return the table with the features in it, their names, why other columns are none, and parts of times.
+
+    Parameters
+    ----------
+    dropped
+        Columns that are no features in any case, with the reason.
+    development
+        Positions of the training and selection rows.
+    """
+    dropped = dropped | {
+        n: "dropped by the spec" for n in spec.drop if n in table.columns and n not in dropped
+    }
+    names, parts = [c for c in table.columns if c not in dropped], dict[str, TimePart]()
+    if spec.datetimes == "parts":
+        table, names, parts = with_parts(table, names, development, [*spec.kinds, *spec.drop])
+        dropped |= {part.column: "read as its parts" for part in parts.values()}
+    for name in spec.drop:
+        if name not in dropped and name not in parts:
+            raise DataError(f"data.features.drop names {name!r}{suggestion(name, [*dropped, *names])}")
+        if name in parts:
+            dropped[name] = "dropped by the spec"
+    names = [name for name in names if name not in dropped]
+    if not names:
+        raise DataError("no column is left as a feature")
+    return table, names, dropped, {name: part for name, part in parts.items() if name in names}
 
 
 def _check_classes(labels: Labels, rows: Rows) -> None:

@@ -18,7 +18,7 @@ OF_DURATIONS: tuple[Part, ...] = ("duration",)
 
 
 @dataclass(frozen=True)
-class Moment:
+class TimePart:
     """A part of a column of datetimes or durations.
 
     Parameters
@@ -39,7 +39,7 @@ class Moment:
 
 def with_parts(
     frame: pd.DataFrame, names: Sequence[str], development: Array, fixed: Collection[str]
-) -> tuple[pd.DataFrame, list[str], dict[str, Moment]]:
+) -> tuple[pd.DataFrame, list[str], dict[str, TimePart]]:
     """Put the parts of datetimes and durations in their place.
 
     Parameters
@@ -59,10 +59,10 @@ def with_parts(
         The table with the parts as float64 columns, the names of the features, and what each part is of.
     """
     kept: list[str] = []
-    found: dict[str, Moment] = {}
+    found: dict[str, TimePart] = {}
     columns: dict[str, Array] = {}
     for name in names:
-        series = None if name in fixed else moments(frame[name])
+        series = None if name in fixed else times_of(frame[name])
         if series is None:
             kept.append(name)
             continue
@@ -71,7 +71,7 @@ def with_parts(
             values, new = part_of(series, part), _unused(f"{name}.{part}", {*frame.columns, *columns})
             if new in fixed or len(pd.unique(values[development])) > 1:
                 kept.append(new)
-                found[new] = Moment(name, part, None if zone is None else str(zone))
+                found[new] = TimePart(name, part, None if zone is None else str(zone))
                 columns[new] = values
     if columns:
         frame = pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis="columns")
@@ -86,7 +86,7 @@ def _unused(name: str, taken: Collection[str]) -> str:
 
 
 # What is below stands in exported modules, too: it uses nothing but numpy and pandas.
-def moments(series: pd.Series[Any]) -> pd.Series[Any] | None:
+def times_of(series: pd.Series[Any]) -> pd.Series[Any] | None:
     """Return a column of datetimes, dates, durations, or of text of these; None if it is none.
 
     Text is in ISO 8601 for datetimes, and as pandas writes it for durations (``1 days 02:03:04``).
@@ -126,7 +126,7 @@ def moments(series: pd.Series[Any]) -> pd.Series[Any] | None:
 
 
 def part_of(series: pd.Series[Any], part: str) -> np.ndarray[Any, Any]:
-    """Return a part of what `moments` gives: float64, shape (rows,); NaN where it is missing."""
+    """Return a part of what `times_of` gives: float64, shape (rows,); NaN where it is missing."""
     missing = series.isna().to_numpy()
     if part == "duration":
         values = series.to_numpy("timedelta64[us]").astype(np.int64) / 86_400_000_000
@@ -147,11 +147,13 @@ def part(series: pd.Series[Any], name: str, zone: str | None = None) -> pd.Serie
     ValueError
         If the column holds anything else.
     """
-    found = moments(series)
+    found = times_of(series)
     fits = found is not None and (found.dtype.kind == "m") == (name == "duration")
     if not fits and not series.isna().all():
         what = "durations" if name == "duration" else "datetimes"
-        wrong = next((v for v in series.dropna() if moments(pd.Series([v])) is None), series.dropna().iloc[0])
+        wrong = next(
+            (v for v in series.dropna() if times_of(pd.Series([v])) is None), series.dropna().iloc[0]
+        )
         raise ValueError(
             f"column {series.name!r} is to hold {what}, of which {name} is read, but holds {wrong!r}"
         )

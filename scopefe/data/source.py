@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import pyarrow as pa
 import pyarrow.feather
 from narwhals.typing import IntoDataFrame
 
-from scopefe.errors import DataError
+from scopefe.components import Array
+from scopefe.errors import DataError, first_line
 from scopefe.spec.models import FileSource, FrameSource, PackageSource, SqlSource, file_type
 
 EXACT: dict[str, Any] = {} if int(pd.__version__.split(".")[0]) >= 3 else {"float_precision": "round_trip"}
@@ -48,7 +50,7 @@ def read(
     if not isinstance(frame, pd.DataFrame):
         frame = to_pandas(frame)
     named = frame.set_axis([str(c) for c in frame.columns], axis="columns")
-    _refuse_twice(list(named.columns))
+    refuse_twice(named.columns)
     if not len(frame):
         raise DataError("the table has no rows")
     return named
@@ -63,16 +65,21 @@ def to_pandas(frame: Any) -> pd.DataFrame:
         If it is none.
     """
     if isinstance(frame, pa.Table):
-        _refuse_twice(frame.column_names)
+        refuse_twice(frame.column_names)
     try:
         known = nw.from_native(frame, pass_through=True)
         if isinstance(known, nw.DataFrame):
             return known.to_pandas()
     except (nw.exceptions.NarwhalsError, pa.ArrowException, TypeError) as error:
-        raise DataError(f"the frame cannot be read: {_first_line(error)}") from error
+        raise DataError(f"the frame cannot be read: {first_line(error)}") from error
     if isinstance(known, nw.LazyFrame):
         raise DataError("the data is lazy: collect it first")
     raise DataError(f"the data must be a pandas, polars or pyarrow frame, not {type(frame).__name__}")
+
+
+def in_library_of(frame: nw.DataFrame[Any], columns: Mapping[str, Array]) -> nw.DataFrame[Any]:
+    """Return columns of numbers as a frame of the library that another is of."""
+    return nw.from_dict(dict(columns), backend=frame.implementation) if columns else frame.select()
 
 
 def read_file(path: Path, kind: str | None = None) -> pd.DataFrame:
@@ -97,15 +104,18 @@ def read_file(path: Path, kind: str | None = None) -> pd.DataFrame:
     except DataError:
         raise
     except Exception as error:
-        raise DataError(f"{str(path)!r} cannot be read as {kind}: {_first_line(error)}") from error
+        raise DataError(f"{str(path)!r} cannot be read as {kind}: {first_line(error)}") from error
     return frame
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+def refuse_twice(names: Iterable[str]) -> None:
+    """Check that no two columns have one name.
 
-
-def _refuse_twice(names: list[str]) -> None:
+    Raises
+    ------
+    DataError
+        If they have.
+    """
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -128,7 +138,7 @@ def read_csv(path: Path, **options: Any) -> Any:
 
     # the row after the header as well: one of more fields is refused, whose first would else be an index
     names = opened(header=None, nrows=2, dtype=str, keep_default_na=False).iloc[0].tolist()
-    _refuse_twice([name for name in names if name])
+    refuse_twice([name for name in names if name])
     return opened(low_memory=False, **EXACT, **options)
 
 
@@ -159,7 +169,7 @@ def read_query(source: SqlSource) -> pd.DataFrame:
             frame: pd.DataFrame = found.df()
             return frame
     except duckdb.Error as error:
-        raise DataError(f"the query of data.source fails: {_first_line(error)}") from None
+        raise DataError(f"the query of data.source fails: {first_line(error)}") from None
 
 
 def shipped_file(source: PackageSource) -> Path:

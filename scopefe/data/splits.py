@@ -14,7 +14,7 @@ from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
 from scopefe.components import Array
 from scopefe.data.source import read_file
-from scopefe.errors import DataError, suggestion
+from scopefe.errors import DataError, first_line, suggestion
 from scopefe.spec.models import ColumnSplit, FileSplit, FractionSplit, GroupSplit, Split, TimeSplit
 
 Role = Literal["train", "selection", "test"]
@@ -172,7 +172,7 @@ def _parsed(name: str, texts: pd.Series[Any]) -> pd.Series[Any]:
     try:
         return cast("pd.Series[Any]", pd.to_datetime(texts, format=form))
     except ValueError as error:
-        raise DataError(f"column {name!r} is no time: {str(error).splitlines()[0]}") from None
+        raise DataError(f"column {name!r} is no time: {first_line(error)}") from None
 
 
 def _by_groups(split: GroupSplit, frame: pd.DataFrame) -> Rows:

@@ -21,7 +21,7 @@ from scopefe.score.selection import Selected
 from scopefe.space.universe import Universe
 
 SIZES = (1, 2, 5, 10, 20, 50, 100)
-SEEDS, DRAWS, ALPHA = 2, 20_000, 0.05
+PARTS, SEEDS, DRAWS, ALPHA = 5, 2, 20_000, 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +137,7 @@ def choose(
     seed
         Seed of the draws.
     """
-    sizes = np.array([*(size for size in SIZES if size < most), most], dtype=np.int64)
+    sizes = sizes_up_to(most)
     train = partial(
         predict,
         engine=engine,
@@ -151,6 +151,11 @@ def choose(
     p = chance(lower, np.random.default_rng(seed))
     kept = int(sizes[decreases.argmax()]) if p < ALPHA else 0
     return Choice(len(lower), sizes, decreases, errors, p, kept)
+
+
+def sizes_up_to(most: int) -> Array:
+    """Return the numbers of features that are tried, int64."""
+    return np.array([*(size for size in SIZES if size < most), most], dtype=np.int64)
 
 
 def _decreases(trial: Trial, sizes: Array, train: Callable[..., Iterator[Array]]) -> Array:

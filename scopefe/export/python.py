@@ -14,13 +14,15 @@ import numpy as np
 
 import scopefe
 from scopefe.components import Array, Lookup
-from scopefe.data.datetimes import moments, part, part_of
+from scopefe.data.datetimes import part, part_of, times_of
+from scopefe.data.table import label_of
 from scopefe.export import standalone
 from scopefe.export.forms import Form, forms
 from scopefe.recipe.arrays import LARGE, atomically
 from scopefe.recipe.recipe import FittedFeature, Input, Recipe
 
 WIDTH = 100
+IMPORT = "from scopefe.data.table import label_of\n\n"
 HEAD = f'''\
 """The features of a recipe, exported by scopefe {scopefe.__version__}; needs numpy and pandas.
 
@@ -66,12 +68,12 @@ def _save(arrays: dict[str, Any], path: Path) -> None:
 def _module(recipe: Recipe, aside: dict[str, Array] | None) -> str:
     """Return the module; large arrays go to `aside`, if there is one."""
     given = forms(recipe, "python")
-    source = inspect.getsource(standalone)
-    parts = any(i.moment for i in recipe.inputs)
+    source = inspect.getsource(standalone).replace(IMPORT, "")
+    shared = [label_of, *((times_of, part_of, part) if any(i.time_part for i in recipe.inputs) else ())]
     return "\n".join(
         [
             HEAD + source[source.index("\nfrom __future__") :],
-            *([f"\n{inspect.getsource(f)}" for f in (moments, part_of, part)] if parts else []),
+            *(f"\n{inspect.getsource(function)}" for function in shared),
             "\nLOOKUPS = {",
             *_lookups(recipe, given, aside),
             "}\n\n",
@@ -143,10 +145,10 @@ def _transform(recipe: Recipe, given: list[Form]) -> Iterator[str]:
 
 def _series(i: Input) -> str:
     """Return the expression of what an input is read from."""
-    if i.moment is None:
+    if i.time_part is None:
         return f"column(frame, {i.name!r})"
-    zone = "" if i.moment.zone is None else f", {i.moment.zone!r}"
-    return f"part(column(frame, {i.column!r}), {i.moment.part!r}{zone})"
+    zone = "" if i.time_part.zone is None else f", {i.time_part.zone!r}"
+    return f"part(column(frame, {i.column!r}), {i.time_part.part!r}{zone})"
 
 
 def _value(feature: FittedFeature, form: Form) -> str:

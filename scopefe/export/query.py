@@ -19,8 +19,8 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from scopefe.components import Array, Lookup, Operator
-from scopefe.data.datetimes import Moment
-from scopefe.errors import ComponentError, RecipeError
+from scopefe.data.datetimes import TimePart
+from scopefe.errors import ComponentError, RecipeError, first_line
 from scopefe.export.forms import Form, forms
 from scopefe.recipe.recipe import Input, Recipe
 
@@ -88,7 +88,7 @@ def statements(
     while source.name.lower().startswith(prefix):
         prefix += "_"
     columns = _columns(recipe, given, dialect)
-    lasting = [i.column for i in recipe.inputs if i.moment is not None and i.moment.part == "duration"]
+    lasting = [i.column for i in recipe.inputs if i.time_part is not None and i.time_part.part == "duration"]
     if lasting and dialect not in WITH_INTERVALS:
         raise RecipeError(f"{dialect} cannot read the duration {lasting[0]!r}: duckdb and postgres can")
     values = [
@@ -143,7 +143,7 @@ def _computed(operator: Operator, template: str, inputs: Sequence[Column]) -> ex
     try:
         parsed = sqlglot.parse_one(filled)
     except SqlglotError as error:
-        reason = str(error).splitlines()[0]
+        reason = first_line(error)
         raise ComponentError(f"the SQL of operator {operator.name!r} cannot be read: {reason}") from None
     return exp.replace_placeholders(parsed, **places, **parameters)
 
@@ -257,8 +257,8 @@ def _read(column: Column) -> exp.Expr:
     """Return a column's value, NULL for NaN, and in single precision where the recipe computes in it."""
     raw: exp.Expr = _quoted(column.input.column)
     missing_as = column.input.missing_as
-    if column.input.moment is not None:
-        raw = _part(raw, column.input.moment)
+    if column.input.time_part is not None:
+        raw = _part(raw, column.input.time_part)
     if column.type == TEXT:
         text: exp.Expr = exp.cast(raw, TEXT)
         if column.holds == "truth values":
@@ -273,20 +273,20 @@ def _read(column: Column) -> exp.Expr:
     return case.when(number <= _number(-BEYOND_SINGLE), _number(-math.inf)).when(number <= infinite, infinite)
 
 
-def _part(raw: exp.Expr, moment: Moment) -> exp.Expr:
+def _part(raw: exp.Expr, time_part: TimePart) -> exp.Expr:
     """Return a part of a datetime or duration; weekdays have other numbers elsewhere: days are counted."""
-    if moment.part == "duration":
+    if time_part.part == "duration":
         return exp.Extract(this=exp.var("EPOCH"), expression=exp.cast(raw, "interval")) / _number(SECONDS)
     instant: exp.Expr = exp.cast(raw, "timestamp")
-    if moment.zone is not None:
-        zone = exp.Literal.string("UTC" if moment.part == "elapsed" else moment.zone)
+    if time_part.zone is not None:
+        zone = exp.Literal.string("UTC" if time_part.part == "elapsed" else time_part.zone)
         instant = exp.AtTimeZone(this=exp.cast(raw, "timestamptz"), zone=zone)
-    if moment.part == "elapsed":
+    if time_part.part == "elapsed":
         return exp.cast(_since_1970(instant, "timestamp", "MICROSECOND"), DOUBLE) / _number(SECONDS * 1e6)
-    if moment.part == "weekday":
+    if time_part.part == "weekday":
         days = _since_1970(exp.cast(instant, "date"), "date", "DAY")
         return ((days + THURSDAY) % WEEK + WEEK) % WEEK
-    return exp.Extract(this=exp.var(moment.part.upper()), expression=instant)
+    return exp.Extract(this=exp.var(time_part.part.upper()), expression=instant)
 
 
 def _since_1970(value: exp.Expr, kind: str, unit: str) -> exp.Expr:

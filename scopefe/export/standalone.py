@@ -1,4 +1,4 @@
-"""What an exported module computes with: its text, from the imports on, stands in each of them."""
+"""What an exported module computes with: its text stands in each, that of what it imports from here too."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+
+from scopefe.data.table import label_of
 
 Array = npt.NDArray[Any]
 nan, inf = float("nan"), float("inf")
@@ -111,20 +113,6 @@ def categories(series: pd.Series[Any], missing_as: str | None = None) -> Categor
         codes = np.where(codes < 0, len(labels), codes)
         labels.append(missing_as)
     return Category(codes, labels)
-
-
-def label_of(value: Any) -> str | float:
-    """Return the label of a category: text, or a float for numbers; text for those it cannot hold."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, int | np.integer) and abs(int(value)) > 2**53:
-        return str(int(value))
-    if isinstance(value, bool | np.bool_):
-        return str(bool(value))
-    try:
-        return float(value) if not isinstance(value, pd.Timestamp | pd.Timedelta) else str(value)
-    except (TypeError, ValueError):
-        return str(value)
 
 
 def finite(values: Array) -> Array:

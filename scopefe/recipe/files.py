@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
 
-from scopefe.data.source import read_csv, separator
-from scopefe.errors import DataError, ScopefeError
+from scopefe.data.source import read_csv, refuse_twice, separator
+from scopefe.errors import DataError, ScopefeError, first_line
 from scopefe.recipe.recipe import Recipe
 from scopefe.spec.models import SUFFIXES, file_type
 
@@ -72,8 +72,7 @@ def transform_file(
             try:
                 write(columns)
             except pa.ArrowException as error:
-                reason = str(error).splitlines()[0]
-                raise DataError(f"{formats[1]} cannot hold the table: {reason}") from error
+                raise DataError(f"{formats[1]} cannot hold the table: {first_line(error)}") from error
             written += len(frame)
     return written, len(names)
 
@@ -108,16 +107,16 @@ def _parts(
         read = _csv_parts(path, {i.column for i in recipe.inputs}, rows)
     else:
         read = _arrow_parts(path, formats, rows or ROWS)
-    number = 0
+    empty = True
     try:
-        for number, part in enumerate(read, 1):  # noqa: B007
+        for part in read:
+            empty = False
             yield part
     except ScopefeError:
         raise
     except Exception as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise DataError(f"{str(path)!r} cannot be read as {formats[0]}: {reason}") from error
-    if not number:
+        raise DataError(f"{str(path)!r} cannot be read as {formats[0]}: {first_line(error)}") from error
+    if empty:
         raise DataError("the table has no rows")
 
 
@@ -140,9 +139,9 @@ def _csv_parts(path: Path, inputs: set[str], rows: int | None) -> Iterator[tuple
 def _types(path: Path, inputs: set[str], rows: int) -> dict[str, Any]:
     """Return the types of columns whose parts differ: those that pandas gives to all rows at once."""
     seen: dict[str, set[str]] = {}
-    with read_csv(path, chunksize=rows) as parts:
+    with read_csv(path, chunksize=rows, usecols=lambda name: name in inputs) as parts:
         for part in parts:
-            for name in inputs & set(part.columns):
+            for name in part.columns:
                 if part[name].notna().any():
                     kind = pd.api.types.infer_dtype(part[name], skipna=True)
                     seen.setdefault(name, set()).add(kind)
@@ -156,10 +155,7 @@ def _types(path: Path, inputs: set[str], rows: int) -> dict[str, Any]:
 
 def _arrow_parts(path: Path, formats: list[str], rows: int) -> Iterator[tuple[pd.DataFrame, Columns]]:
     for table in _tables(path, formats[0], rows):
-        names = table.column_names
-        twice = [n for i, n in enumerate(names) if n in names[:i]]
-        if twice:
-            raise DataError(f"two columns are named {twice[0]!r}: rename one of them")
+        refuse_twice(table.column_names)
         if table.num_rows:
             frame = table.to_pandas()
             yield frame, frame if formats[1] == "csv" else table
@@ -217,9 +213,7 @@ class _CsvWriter:
 def _has_returns(part: pd.DataFrame) -> bool:
     """Whether a text has a carriage return, which pandas does not quote."""
     texts = (part[c] for c in part.columns if not pd.api.types.is_numeric_dtype(part[c].dtype))
-    return any(
-        column.astype(object).map(lambda v: isinstance(v, str) and "\r" in v).any() for column in texts
-    )
+    return any(column.astype("str").str.contains("\r", regex=False).any() for column in texts)
 
 
 @dataclass

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 
 from scopefe.components import Keys, Operator
-from scopefe.data.datetimes import Moment
+from scopefe.data.datetimes import TimePart
 from scopefe.data.table import Feature, Table, arguments_of
 from scopefe.recipe.distribution import Distribution
 from scopefe.recipe.recipe import FittedFeature, Input, Recipe
@@ -22,7 +22,7 @@ def fit_recipe(
     table: Table,
     chosen: Sequence[tuple[Expression, Operator, float, float]],
     missing_as: str | None = None,
-    moments: Mapping[str, Moment] | None = None,
+    time_parts: Mapping[str, TimePart] | None = None,
 ) -> Recipe:
     """Fit selected features.
 
@@ -34,7 +34,7 @@ def fit_recipe(
         (expression, operator, gain, importance) of each feature, most important first.
     missing_as
         Category that stands for missing values in categorical columns.
-    moments
+    time_parts
         What features of the table are parts of, by name, where they are not columns.
     """
     position = {n: i for i, n in enumerate(table.names)}
@@ -54,7 +54,7 @@ def fit_recipe(
             f.kind,
             f.values is not None and f.values.dtype == np.float32,
             missing_as if f.kind == "categorical" else None,
-            (moments or {}).get(f.name),
+            (time_parts or {}).get(f.name),
         )
         for f in used.values()
     )

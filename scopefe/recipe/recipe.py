@@ -16,9 +16,9 @@ import pandas as pd
 from narwhals.typing import IntoDataFrame
 
 from scopefe.components import CAT, Array, Operator, State
-from scopefe.data.datetimes import Moment, Part, moments, part
+from scopefe.data.datetimes import Part, TimePart, part, times_of
 from scopefe.data.kinds import encode_column, numbers
-from scopefe.data.source import to_pandas
+from scopefe.data.source import in_library_of, to_pandas
 from scopefe.data.table import Feature, FeatureKind, arguments_of, finite, number_keys
 from scopefe.errors import DataError, RecipeError, UnknownNameError, suggestion
 from scopefe.recipe.arrays import atomically, from_json, read_tables, to_json, write_tables
@@ -45,7 +45,7 @@ class Input:
         Whether numbers are computed in float32.
     missing_as
         Category that stands for missing values.
-    moment
+    time_part
         What it is a part of, if it is no column itself.
     """
 
@@ -53,12 +53,12 @@ class Input:
     kind: FeatureKind
     single: bool
     missing_as: str | None = None
-    moment: Moment | None = None
+    time_part: TimePart | None = None
 
     @property
     def column(self) -> str:
         """Name of the column it is read from."""
-        return self.name if self.moment is None else self.moment.column
+        return self.name if self.time_part is None else self.time_part.column
 
     def find(self, frame: pd.DataFrame) -> pd.Series[Any]:
         """Return the column of a frame, datetimes parsed where a part of it is read.
@@ -74,7 +74,7 @@ class Input:
         series = frame[column]
         if isinstance(series, pd.DataFrame):
             raise RecipeError(f"the table has two columns named {column!r}")
-        parsed = None if self.moment is None else moments(series)
+        parsed = None if self.time_part is None else times_of(series)
         return series if parsed is None else parsed
 
     def read(self, series: pd.Series[Any]) -> Feature:
@@ -86,8 +86,8 @@ class Input:
             If it does not hold what the recipe was made for.
         """
         try:
-            if self.moment is not None:
-                series = part(series, self.moment.part, self.moment.zone)
+            if self.time_part is not None:
+                series = part(series, self.time_part.part, self.time_part.zone)
             if self.kind == "categorical":
                 return encode_column(self.name, series, self.kind, self.missing_as)
             values = numbers(self.name, series).astype(np.float32 if self.single else np.float64)
@@ -192,10 +192,8 @@ class Recipe:
             new = self._transform(to_pandas(frame))
         except DataError as error:
             raise RecipeError(str(error)) from None
-        given = nw.from_native(frame, eager_only=True)
         columns = {str(name): values.to_numpy() for name, values in new.items()}
-        made = nw.from_dict(columns, backend=given.implementation) if columns else given.select()
-        return cast(F, made.to_native())
+        return cast(F, in_library_of(nw.from_native(frame, eager_only=True), columns).to_native())
 
     def _transform(self, frame: pd.DataFrame) -> pd.DataFrame:
         if frame.columns.inferred_type != "string":
@@ -286,7 +284,7 @@ def _text(document: dict[str, Any]) -> str:
 
 
 def _input_json(i: Input) -> dict[str, Any]:
-    of = {} if i.moment is None else asdict(i.moment)
+    of = {} if i.time_part is None else asdict(i.time_part)
     kind = "float32" if i.single else "float64"
     return {"name": i.name, **of, "kind": i.kind, "type": kind, "missing_as": i.missing_as}
 
@@ -296,8 +294,8 @@ def _input(item: dict[str, Any]) -> Input:
         raise RecipeError(f"there is no kind {item['kind']!r}")
     if "part" in item and item["part"] not in get_args(Part):
         raise RecipeError(f"there is no part {item['part']!r}")
-    moment = Moment(item["column"], item["part"], item["zone"]) if "part" in item else None
-    return Input(item["name"], item["kind"], item["type"] == "float32", item["missing_as"], moment)
+    time_part = TimePart(item["column"], item["part"], item["zone"]) if "part" in item else None
+    return Input(item["name"], item["kind"], item["type"] == "float32", item["missing_as"], time_part)
 
 
 def _feature_json(number: int, feature: FittedFeature, tables: dict[str, Array] | None) -> dict[str, Any]:

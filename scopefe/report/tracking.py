@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
-from scopefe.errors import RunError
+from scopefe.errors import RunError, first_line
 from scopefe.report.html import compact
 from scopefe.report.model import Report
 
@@ -91,8 +91,7 @@ def _telling(name: str) -> Iterator[None]:
     try:
         yield
     except (MlflowException, OSError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        log.warning("MLflow was not told all of %s: %s", name, reason)
+        log.warning("MLflow was not told all of %s: %s", name, first_line(error))
 
 
 def _begun(experiment: str, name: str) -> tuple[Any, str]:

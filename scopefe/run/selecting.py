@@ -8,7 +8,7 @@ from typing import Any
 
 from scopefe.components import Array
 from scopefe.data.table import Table
-from scopefe.evaluate.choosing import Choice, Trial, choose, considered
+from scopefe.evaluate.choosing import PARTS, Choice, Trial, choose, considered
 from scopefe.evaluate.downstream import fitted_features, originals
 from scopefe.recipe.fitting import fit_recipe
 from scopefe.recipe.recipe import Recipe
@@ -22,8 +22,6 @@ from scopefe.score.featureboost import Block
 from scopefe.score.openfe import OpenFE
 from scopefe.score.selection import Native, Selected
 from scopefe.spec.models import Spec
-
-PARTS = 5
 
 
 def select(
@@ -186,5 +184,5 @@ def recipe_of(compiled: Compiled, table: Table, selected: Selected, kept: Array,
     ]
     assert compiled.data is not None
     return fit_recipe(
-        spec.name, key, table, chosen, spec.data.features.missing_as, moments=compiled.data.moments
+        spec.name, key, table, chosen, spec.data.features.missing_as, time_parts=compiled.data.time_parts
     )

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from scopefe.components import Array
-from scopefe.errors import DataError
+from scopefe.errors import DataError, first_line
 from scopefe.space.expression import key_of
 from scopefe.space.scope import Scope
 from scopefe.space.universe import Universe
@@ -108,7 +108,7 @@ def read_pool(path: Path, universe: Universe) -> Scope:
         operators = _positions(table["operator"], [o.name for o in universe.operators])
         left, right = (_positions(table[c], universe.names) for c in ("left", "right"))
     except (OSError, pa.ArrowException, KeyError) as error:
-        raise DataError(f"{str(path)!r} is no pool: {str(error).splitlines()[0]}") from error
+        raise DataError(f"{str(path)!r} is no pool: {first_line(error)}") from error
     named = (operators >= 0) & (left >= 0) & ((right >= 0) | table["right"].is_null().to_numpy())
     ids = np.full(len(table), -1, dtype=np.int64)
     for i in np.unique(operators[named]):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from scopefe.errors import SpecError, suggestion
+from scopefe.errors import SpecError, UnknownNameError, suggestion
 from scopefe.spec.document import Node, merge, override
 from scopefe.spec.loader import absolute_spec, find_spec_file, load_spec, read_spec_file
 from scopefe.spec.models import Count, Fraction, KeyPath, Section, Seed, Spec
@@ -131,6 +131,20 @@ class Study(Section):
     def audited(self) -> list[str]:
         """Variants that are audited: the subject, then the others."""
         return list(dict.fromkeys([self.subject, *self.audit.variants])) if self.audit else []
+
+    def part(self, datasets: Collection[str]) -> Study:
+        """Return the study on some of its datasets only.
+
+        Raises
+        ------
+        UnknownNameError
+            If it has no such dataset.
+        """
+        for name in datasets:
+            if name not in self.datasets:
+                raise UnknownNameError("dataset", name, self.datasets)
+        chosen = {name: data for name, data in self.datasets.items() if name in datasets}
+        return self.model_copy(update={"datasets": chosen})
 
     def spec(self, dataset: str, variant: str, *overrides: str) -> Spec:
         """Return the spec of a variant on a dataset.
