@@ -143,6 +143,20 @@ def test_an_estimate_is_made_of_its_steps(frame, baseline):
     assert 1e7 < found.held < found.peak_bytes
 
 
+def test_what_it_takes_to_decide_how_many_to_keep_is_in_it(frame):
+    def choice(*overrides: str):
+        found = scopefe.estimate(compiled(frame, "selection.keep=auto", *overrides))
+        assert list(found.steps) == [*STEPS, "choice"]
+        return found.steps["choice"].seconds, sum(found.steps[s].seconds for s in STEPS)
+
+    by_rows, _ = choice("selection.unseen=selection")
+    by_parts, search = choice("selection.unseen=parts")
+    assert by_rows > 0
+    assert by_parts > 4 * search
+    few, _ = choice("selection.unseen=selection", "selection.keep_most=1")
+    assert few < by_rows
+
+
 @pytest.mark.parametrize("task", ["binary", "multiclass"])
 @pytest.mark.parametrize("rare", [False, True])
 def test_classes_are_estimated_too(frame, task, rare):
@@ -383,6 +397,13 @@ def test_compile_shows_an_estimate_unless_told_not_to(here):
     assert list(told["estimate"]["steps"]) == STEPS
     assert "estimate" not in run_cli("compile", "s.yaml", "--no-estimate").stdout
     assert "estimate" not in json.loads(run_cli("compile", "s.yaml", "--json", "--no-estimate").stdout)[0]
+
+
+def test_steps_that_a_spec_does_not_have_are_left_open(here):
+    Path("auto.yaml").write_text("extends: s.yaml\nname: auto\nselection: {keep: auto}\n")
+    shown = run_cli("compile", "s.yaml", "auto.yaml").stdout
+    (line,) = (line.split() for line in shown.splitlines() if line.split()[:1] == ["choice"])
+    assert line[1:3] == ["–", "≈"]
 
 
 def test_a_spent_budget_is_one_line_and_exit_code_1(here):

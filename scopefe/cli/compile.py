@@ -126,11 +126,12 @@ def costs(estimates: Sequence[Estimate | None]) -> list[tuple[str, list[str]]]:
     if not steps:
         return []
 
-    def told(text: Callable[[Estimate], str]) -> list[str]:
-        return ["–" if e is None or not e.steps else f"≈ {text(e)}" for e in estimates]
+    def told(text: Callable[[Estimate], str], *steps: str) -> list[str]:
+        there = (e is not None and bool(e.steps) and {*steps} <= {*e.steps} for e in estimates)
+        return [f"≈ {text(e)}" if known and e else "–" for e, known in zip(estimates, there, strict=True)]
 
     def seconds(step: str) -> list[str]:
-        return told(lambda e: _time(e.steps[step].seconds))
+        return told(lambda e: _time(e.steps[step].seconds), step)
 
     return [
         ("estimate for this machine", []),

@@ -12,6 +12,7 @@ import numpy as np
 
 from scopefe.components import Array
 from scopefe.data.dataset import Dataset
+from scopefe.evaluate.choosing import PARTS, SEEDS, sizes_up_to
 from scopefe.run.budgets import resident_bytes
 from scopefe.run.compiling import Compiled
 from scopefe.run.engines import Threads, cores
@@ -59,14 +60,14 @@ class StepEstimate:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What it costs to rank a pool's candidates, with nothing in the store.
+    """What it costs to select from a pool, with nothing in the store.
 
     Parameters
     ----------
     held
         Bytes that the process holds with the data.
     steps
-        Baseline, halving and attribution; none for an empty pool.
+        Baseline, halving, attribution and, with ``keep: auto``, choice; none for an empty pool.
     """
 
     held: int
@@ -84,7 +85,7 @@ class Estimate:
 
 
 def estimate(compiled: Compiled) -> Estimate | None:
-    """Estimate what a compiled spec costs from its pool to ranked candidates, on this machine.
+    """Estimate what a compiled spec costs from its pool to selected features, on this machine.
 
     A few candidates and models are timed on two samples of the rows, once per dataset and process, and the
     times extended to the rows, candidates and columns of the steps. The data is read and the gates are
@@ -132,11 +133,16 @@ def step_bytes(compiled: Compiled, data: Dataset) -> dict[str, int]:
         values = n * columns
         return values * BINNED + min(values, max(CELLS_AT_ONCE, n)) * VALUE + columns * COLUMN
 
-    return {
+    held = {
         "baseline": min(jobs, compiled.spec.baseline.folds) * model(d),
         "halving": encoded + jobs * n * SCORED,
         "attribution": encoded + model(d + rounds_of(compiled, data)[-1][1]),
     }
+    settings = compiled.spec.selection
+    if settings.keep == "auto":
+        models = encoded + min(jobs, SEEDS) * model(d + settings.keep_most)
+        held["choice"] = max(models, *held.values()) if compiled.decides == "parts" else models
+    return held
 
 
 def rounds_of(compiled: Compiled, data: Dataset) -> list[tuple[int, int]]:
@@ -213,19 +219,39 @@ class Calibration:
         rounds = rounds_of(compiled, data)
         columns = d + SURVIVING * rounds[-1][1]
         threads = threads_for(n, round(columns), jobs)
-        return {
+        steps = {
             "baseline": self._baseline(compiled.spec.baseline, n, d, jobs),
             "halving": sum(scoring(rows, candidates) for rows, candidates in rounds),
             "attribution": columns * float(self.at("column", n)) / threads,
         }
+        if settings.keep == "auto":
+            steps["choice"] = self._choice(compiled, n, d, jobs, sum(steps.values()))
+        return steps
 
     def _baseline(self, settings: Baseline, n: int, d: int, jobs: int) -> float:
         if not settings.boosting:
             return 0.0
-        best = self.whole.trees * (n / self.whole.rows) ** GROWTH
-        trees = min(best + settings.early_stopping, settings.max_trees)
-        fold = float(self.at("fold", n) + trees * self.at("tree", n))
+        fold = self._model(n, settings.early_stopping, settings.max_trees)
         return math.ceil(settings.folds / jobs) * fold / threads_for(n, d, jobs // settings.folds)
+
+    def _model(self, rows: int, early_stopping: int, max_trees: int) -> float:
+        """Return the seconds of a model of the features on one thread, with its best number of trees."""
+        best = self.whole.trees * (rows / self.whole.rows) ** GROWTH
+        trees = min(best + early_stopping, max_trees)
+        return float(self.at("fold", rows) + trees * self.at("tree", rows))
+
+    def _choice(self, compiled: Compiled, n: int, d: int, jobs: int, search: float) -> float:
+        """Return the seconds of choosing how many to keep: of models, and of searches if parts decide."""
+        evaluation, bench = compiled.spec.evaluation, compiled.bench
+        assert bench is not None
+        most = min(compiled.spec.selection.keep_most, compiled.pool_size)
+        widths = d + np.append(0, sizes_up_to(most))
+        model = self._model(n, evaluation.early_stopping, evaluation.max_trees)
+        models = SEEDS * float(widths.sum() / d) * model / min(jobs, SEEDS)
+        if compiled.decides == "selection":
+            return models
+        gates = sum(t.seconds for t in bench.times if t.step in ("pairs", "operators"))
+        return (PARTS - 1) * (models + search + gates)
 
 
 def calibrate(bench: Workbench, data: Dataset, universe: Universe) -> Calibration:
