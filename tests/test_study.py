@@ -17,6 +17,7 @@ from scopefe.cli.main import cli
 from scopefe.report.evidence import tables
 from scopefe.report.publish import publish
 from scopefe.report.study import StudyFacts
+from scopefe.report.tables import p_value
 from scopefe.run import studying
 from scopefe.run.studying import run_study
 from scopefe.spec.study import load_study
@@ -213,6 +214,10 @@ def test_a_run_without_evaluation_cannot_be_compared(folder):
     )
     with pytest.raises(scopefe.DataError, match="there is no evaluation: no test rows"):
         run_study(study, folder / "out")
+
+
+def test_a_p_value_too_small_to_be_computed_is_not_written_as_none():
+    assert [p_value(p) for p in (0.25, 0.001, 2.5e-7, 0.0)] == ["0.250", "0.001", "2.5×10^-7", "<10^-300"]
 
 
 def test_tables_in_latex_escape_what_latex_would_read():

@@ -135,9 +135,11 @@ def times(value: float) -> str:
 
 
 def p_value(value: float) -> str:
-    """Write a p-value: three decimals, or a power of ten."""
-    if value >= 0.001 or value == 0:
+    """Write a p-value: three decimals, or a power of ten; one too small to be computed as such."""
+    if value >= 0.001:
         return f"{value:.3f}"
+    if value == 0:
+        return "<10^-300"
     mantissa, exponent = f"{value:.1e}".split("e")
     return f"{mantissa}×10^{int(exponent)}"
 
