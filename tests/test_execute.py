@@ -34,7 +34,7 @@ def store():
 
 
 def run(name, tmp_path, *overrides, store=None, fragments=(), write=True):
-    overrides = [f"execution.runs={tmp_path / 'runs'}", "evaluation.seeds=1", *overrides]
+    overrides = [f"execution.runs={tmp_path}/runs", "evaluation.seeds=1", *overrides]
     return execute(
         scopefe.load_spec(name, overrides=overrides, fragments=fragments), store=store, write=write
     )
@@ -238,3 +238,12 @@ def test_the_base_score_of_the_benchmark_is_reproduced(dataset, data_folder, tmp
     ).report
     base = report.evaluation.base
     assert (round(base.mean, 4), round(base.std, 4)) == (0.4323, 0.0035)
+
+
+def test_what_python_shows_is_one_line(store):
+    done = run("quickstart", None, "selection.keep=3", store=store, write=False)
+    compiled = scopefe.compile(scopefe.load_spec("quickstart"), store=store)
+    assert repr(done) == "<Run 'quickstart': 3 of 26 candidates, of 266 in all>"
+    assert repr(done.recipe).startswith("<Recipe 'quickstart': 3 features of ")
+    assert repr(done.recipe.features[0]) == f"<FittedFeature {done.recipe.features[0].name!r}>"
+    assert repr(compiled) == "<Compiled 'quickstart': 26 of 266 candidates>"

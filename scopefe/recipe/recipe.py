@@ -96,7 +96,7 @@ class Input:
         return Feature(self.name, self.kind, values, number_keys(values) if self.kind == "ordinal" else None)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FittedFeature:
     """A selected feature with its fitted state.
 
@@ -122,6 +122,9 @@ class FittedFeature:
     importance: float
     distribution: Distribution | None = None
 
+    def __repr__(self) -> str:
+        return f"<FittedFeature {self.name!r}>"
+
     @property
     def inputs(self) -> list[str]:
         """Names of the recipe's inputs that it reads."""
@@ -141,7 +144,7 @@ class FittedFeature:
         return values
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Recipe:
     """Selected features that can be applied to any frame with the same columns, one row at a time if need be.
 
@@ -166,6 +169,9 @@ class Recipe:
     def formulas(self) -> list[str]:
         """The features as OpenFE writes them."""
         return [f.expression.formula for f in self.features]
+
+    def __repr__(self) -> str:
+        return f"<Recipe {self.name!r}: {len(self.features)} features of {len(self.inputs)} columns>"
 
     def transform(self, frame: F) -> F:
         """Compute the new features.

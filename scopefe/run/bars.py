@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 from rich.console import Console
 from rich.progress import (
@@ -28,6 +29,8 @@ WORTH_A_LINE = 1.0
 def progress(*, stderr: bool = False) -> Iterator[Listener]:
     """Give a listener that shows progress as bars, with rate and remaining time.
 
+    In a notebook bars need the package ipywidgets; without it, steps that took a second or more are lines.
+
     Parameters
     ----------
     stderr
@@ -38,7 +41,13 @@ def progress(*, stderr: bool = False) -> Iterator[Listener]:
     >>> with scopefe.progress() as listener:  # doctest: +SKIP
     ...     run = scopefe.execute(spec, listener=listener)
     """
-    console = Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+    console = Console(
+        stderr=stderr,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        force_jupyter=None if find_spec("ipywidgets") else False,
+    )
     with Progress(*_columns(), console=console, transient=True) as shown:
         yield Bars(shown)
 

@@ -34,7 +34,7 @@ ENOUGH = 5000
 """Selection rows that say surely enough how many features help."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Compiled:
     """A spec's counted candidate space.
 
@@ -62,6 +62,9 @@ class Compiled:
     bounded: list[str] = field(default_factory=list)
     bench: Workbench | None = None
     data: Dataset | None = None
+
+    def __repr__(self) -> str:
+        return f"<Compiled {self.spec.name!r}: {len(self.scope):,} of {self.universe.size:,} candidates>"
 
     @property
     def decides(self) -> Literal["selection", "parts"] | None:

@@ -61,7 +61,7 @@ EVERY_FAILED = "every candidate failed, so nothing could be selected; the report
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Run:
     """A finished run.
 
@@ -83,6 +83,11 @@ class Run:
     def name(self) -> str:
         """Name of the spec."""
         return self.report.name
+
+    def __repr__(self) -> str:
+        chosen, space = len(self.report.selection.selected), self.report.space
+        counts = f"{chosen} of {space.pool.raw:,} candidates, of {space.universe.raw:,} in all"
+        return f"<Run {self.name!r}: {counts}>"
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""
