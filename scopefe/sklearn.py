@@ -81,7 +81,7 @@ class ScopeFE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any, *, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, *, sample_weight: Any = None, groups: Any = None) -> Self:
         """Search for new features.
 
         Parameters
@@ -90,6 +90,8 @@ class ScopeFE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             Table of shape (rows, columns): a pandas, polars or pyarrow frame with any columns, or an array.
         y
             The target, shape (rows,).
+        sample_weight
+            What each row counts in every loss, shape (rows,); None counts all rows alike.
         groups
             Shape (rows,): rows of one group are either learned from or selected on.
 
@@ -104,16 +106,22 @@ class ScopeFE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if len(frame) < 2:
             raise ValueError("ScopeFE needs more rows to learn from and to select on: n_samples = 1")
         target = column_or_1d(y, warn=True)
-        check_consistent_length(frame, target, groups)
+        check_consistent_length(frame, target, groups, sample_weight)
         names = _unused(frame.columns)
-        name, group = next(names), next(names)
+        name, group, weight = next(names), next(names), next(names)
         given = getattr(y, "name", None)
         if given is not None and str(given) not in frame.columns:
             name = str(given)
-        columns = {name: target} if groups is None else {name: target, group: column_or_1d(groups)}
+        columns, settings = {name: target}, [f"data.target={json.dumps({'column': name})}"]
+        by = "by: fractions"
+        if groups is not None:
+            columns[group], by = column_or_1d(groups), f"by: groups, column: {group}"
+        if sample_weight is not None:
+            columns[weight] = column_or_1d(sample_weight)
+            settings.append(f"data.weight={weight}")
         data = frame.assign(**{c: np.asarray(values) for c, values in columns.items()})
         try:
-            run = execute(self._spec(name, None if groups is None else group), data=data, write=False)
+            run = execute(self._spec(by, settings), data=data, write=False)
         except ScopefeError as error:
             raise ValueError(str(error)) from error
         self.recipe_, self.report_ = run.recipe, run.report
@@ -155,15 +163,14 @@ class ScopeFE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         new = [feature.name for feature in self.recipe_.features]
         return np.array([*(given if self.passthrough else ()), *new], dtype=object)
 
-    def _spec(self, target: str, group: str | None) -> Spec:
-        """Load the spec with what `fit` was given in place of its data."""
+    def _spec(self, by: str, settings: Sequence[str]) -> Spec:
+        """Load the spec with settings of what `fit` was given in place of its data."""
         seed = 1 if self.random_state is None else self.random_state
-        split = "by: fractions" if group is None else f"by: groups, column: {group}"
         chosen = [
             "data.source={type: frame}",
-            f"data.target={json.dumps({'column': target})}",
+            *settings,
             f"data.task={self.task}",
-            f"data.split={{{split}, {SPLIT}, seed: {seed}}}",
+            f"data.split={{{by}, {SPLIT}, seed: {seed}}}",
             "evaluation.seeds=0",
         ]
         chosen += [] if self.random_state is None else [f"seed={seed}"]
@@ -201,7 +208,7 @@ class ScopeFE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 def _unused(columns: Any) -> Any:
     """Yield names that no column has."""
     taken = {str(c) for c in columns}
-    return (name for number in range(len(taken) + 2) if (name := f"scopefe_{number}") not in taken)
+    return (name for number in range(len(taken) + 3) if (name := f"scopefe_{number}") not in taken)
 
 
 def _array_names(count: int) -> list[str]:

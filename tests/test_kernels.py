@@ -28,7 +28,7 @@ METRICS = {
 }
 
 
-def block(metric, rng, fitted, measured, *, constant=False, spread=1.5):
+def block(metric, rng, fitted, measured, *, constant=False, spread=1.5, weighted=False):
     """Rows whose targets follow the starting scores loosely; every class occurs on both sides."""
     task, classes = METRICS[metric]
     rows = fitted + measured
@@ -43,7 +43,9 @@ def block(metric, rng, fitted, measured, *, constant=False, spread=1.5):
         target[first : first + classes] = range(classes)
     if constant:
         scores = np.repeat(scores[:1], rows, axis=0)
-    return Block(Table([], rows), fitted, target, scores, Objective.of(task, classes, metric))
+    weights = rng.choice([0, 0.5, 1, 30], size=rows) * rng.random(rows) if weighted else None
+    weights = None if weights is None else weights.astype(np.float32).astype(np.float64)
+    return Block(Table([], rows), fitted, target, scores, Objective.of(task, classes, metric), weights)
 
 
 def holes(rng, values, *shares):
@@ -99,6 +101,22 @@ def test_gains_are_those_of_lightgbm(metric, constant, seed, fitted, measured, s
             measured, fitted // 18
         )  # where gradients are not rounded row by row, few rows would tell
     rows = block(metric, rng, fitted, measured, constant=constant, spread=spread)
+    for kind in COLUMNS:
+        values = column(kind, rng, rows.target)
+        assert differs(rows, values) <= TOLERANCE, kind
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("constant", [False, True], ids=["row-wise scores", "constant scores"])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    fitted=st.sampled_from([20, 100, 700, 3000]),
+    measured=st.sampled_from([20, 100, 500]),
+)
+def test_gains_of_weighted_rows_are_those_of_lightgbm(metric, constant, seed, fitted, measured):
+    rng = np.random.default_rng(seed)
+    rows = block(metric, rng, fitted, measured, constant=constant, weighted=True)
     for kind in COLUMNS:
         values = column(kind, rng, rows.target)
         assert differs(rows, values) <= TOLERANCE, kind

@@ -37,7 +37,13 @@ def small(**parameters):
     return ScopeFE("openfe", overrides=FEW, **parameters)
 
 
-@parametrize_with_checks([QUICK])
+UNEQUAL = {
+    "check_sample_weight_equivalence_on_dense_data": "a row of weight 2 is one row, where rows are counted: "
+    "in the least size of a leaf, the split, and operators that learn"
+}
+
+
+@parametrize_with_checks([QUICK], expected_failed_checks=lambda _: UNEQUAL)
 def test_scikit_learns_own_checks_pass(estimator, check):
     check(estimator)
 

@@ -64,6 +64,8 @@ class Dataset:
         Columns that are no features, with the reason.
     time_parts
         What the features that are parts of datetimes or durations are parts of, by name.
+    weights
+        What each row counts in a loss, float64, shape (rows,); None where all count the same.
     """
 
     table: Table
@@ -71,6 +73,7 @@ class Dataset:
     rows: Rows
     dropped: dict[str, str]
     time_parts: dict[str, TimePart] = field(default_factory=dict)
+    weights: Array | None = None
 
     @cached_property
     def development(self) -> Table:
@@ -135,16 +138,30 @@ class Dataset:
         """Hash of what a search reads: development rows, their roles and their targets."""
         digest = hashlib.blake2b(digest_size=16)
         digest.update(self.development.fingerprint().encode())
-        digest.update(self.labels.values[self.rows.development].tobytes())
+        digest.update(self._measures(self.rows.development))
         digest.update(f"{self.labels.task} {len(self.labels.classes)} {len(self.rows.train)}".encode())
         return digest.hexdigest()
 
     @cached_property
     def test_fingerprint(self) -> str:
         """Hash of the test rows and their targets."""
-        digest = hashlib.blake2b(self.labels.values[self.rows.test].tobytes(), digest_size=16)
+        digest = hashlib.blake2b(self._measures(self.rows.test), digest_size=16)
         digest.update(self.table.take(self.rows.test).fingerprint().encode())
         return digest.hexdigest()
+
+    def _measures(self, rows: Array) -> bytes:
+        """Return what losses of rows are made of, beside predictions."""
+        weights = self.weights_of(rows)
+        return self.labels.values[rows].tobytes() + (b"" if weights is None else weights.tobytes())
+
+    def weights_of(self, rows: Array) -> Array | None:
+        """Return what rows count in a loss, float64; None where all rows count the same."""
+        return None if self.weights is None else self.weights[rows]
+
+    @cached_property
+    def development_weights(self) -> Array | None:
+        """What training rows, then selection rows, count in a loss."""
+        return self.weights_of(self.rows.development)
 
     @cached_property
     def scaled_target(self) -> Array:
@@ -199,7 +216,12 @@ def load_dataset(data: Data, frame: IntoDataFrame | None = None) -> Dataset:
         rows = _assigned(data, table, present, labels)
     if not present.all():
         table = table[present]
-    no_features = {data.target.column: "target", **dict.fromkeys(role_columns(data.split), "split")}
+    weights = None if data.weight is None else read_weights(column(table, data.weight, "data.weight"))
+    no_features = {
+        data.target.column: "target",
+        **dict.fromkeys(role_columns(data.split), "split"),
+        **({} if data.weight is None else {data.weight: "weight"}),
+    }
     table, features, dropped, time_parts = _features(data.features, table, no_features, rows.development)
     encoded = encode(
         table,
@@ -213,7 +235,9 @@ def load_dataset(data: Data, frame: IntoDataFrame | None = None) -> Dataset:
         rows = _sampled(rows, data.sample, labels.class_numbers)
     _check_classes(labels, rows)
     _check_features(encoded, rows)
-    return Dataset(encoded, labels, rows, dropped, time_parts)
+    if weights is not None:
+        _check_weights(weights, rows)
+    return Dataset(encoded, labels, rows, dropped, time_parts, weights)
 
 
 def _assigned(data: Data, table: pd.DataFrame, present: Array, labels: Labels) -> Rows:
@@ -282,6 +306,26 @@ def read_labels(target: pd.Series[Any], spec: Target, task: str) -> Labels:
     return Labels(cast(Task, task), values, classes)
 
 
+def read_weights(given: pd.Series[Any]) -> Array:
+    """Read what rows count, rounded to float32 as LightGBM keeps it.
+
+    Raises
+    ------
+    DataError
+        If a weight is no number, or less than 0, missing or infinite.
+    """
+    if not is_number(given):
+        raise DataError(f"data.weight {given.name!r} is no number")
+    weights = given.to_numpy(dtype=np.float64, na_value=np.nan).astype(np.float32).astype(np.float64)
+    wrong = ~(np.isfinite(weights) & (weights >= 0))
+    if wrong.any():
+        raise DataError(
+            f"data.weight {given.name!r} is missing, infinite or less than 0 in {int(wrong.sum())} of "
+            f"{len(wrong)} rows"
+        )
+    return weights
+
+
 def _class_text(label: str | float) -> str:
     return f"{label:g}" if isinstance(label, float) else str(label)
 
@@ -342,6 +386,12 @@ def _check_classes(labels: Labels, rows: Rows) -> None:
         raise DataError(f"the training rows have one class only ({only!r}): there is nothing to predict")
     for number in np.flatnonzero(counts == 0):
         raise DataError(f"class {labels.classes[number]!r} has no training row; change data.split")
+
+
+def _check_weights(weights: Array, rows: Rows) -> None:
+    for role, positions in (("training", rows.train), ("selection", rows.selection), ("test", rows.test)):
+        if len(positions) and not weights[positions].any():
+            raise DataError(f"all {role} rows have zero weight")
 
 
 def _check_features(table: Table, rows: Rows) -> None:

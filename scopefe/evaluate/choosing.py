@@ -159,15 +159,17 @@ def sizes_up_to(most: int) -> Array:
 
 
 def _decreases(trial: Trial, sizes: Array, train: Callable[..., Iterator[Array]]) -> Array:
-    """Return by how much the loss of each row is lower with features, shape (rows, sizes)."""
+    """Return by how much the loss of each row, as it counts, is lower with features, shape (rows, sizes)."""
     task, classes = trial.data.labels.task, len(trial.data.labels.classes)
-    target = trial.data.scaled(trial.data.rows.test)
+    rows = trial.data.rows.test
+    target, weights = trial.data.scaled(rows), trial.data.weights_of(rows)
 
     @cache
     def losses(size: int) -> Array:
         matrix = trial.base.beside(trial.features.first(size))
         scores = list(train(trial.data, matrix, stopping=DEFAULT_METRIC[task], seeds=range(SEEDS)))
-        return Objective.of(task, classes).row_losses(target, np.mean(scores, axis=0))
+        each = Objective.of(task, classes).row_losses(target, np.mean(scores, axis=0))
+        return each if weights is None else each * weights / weights.mean()
 
     width = len(trial.features.columns)
     return np.stack([losses(0) - losses(min(size, width)) for size in sizes.tolist()], axis=1)

@@ -181,10 +181,14 @@ def predict(
     rows = data.rows
     target = np.empty(data.table.rows)
     target[rows.development] = data.scaled_target
+    fit, held = (
+        Part(matrix.take(part), target[part], weights=data.weights_of(part))
+        for part in (rows.train, rows.selection)
+    )
     problem = Problem(
         Objective.of(data.labels.task, len(data.labels.classes)),
-        Part(matrix.take(rows.train), target[rows.train]),
-        Part(matrix.take(rows.selection), target[rows.selection]),
+        fit,
+        held,
         matrix.categorical,
         stopping,
         max_trees,
@@ -224,7 +228,7 @@ def metric_of(task: Task, metric: str) -> tuple[str, bool]:
 
 
 def measure(data: Dataset, scores: Array, metric: str) -> float:
-    """Return a metric of raw scores of the test rows.
+    """Return a metric of raw scores of the test rows, weighted where rows have weights.
 
     Raises
     ------
@@ -232,19 +236,21 @@ def measure(data: Dataset, scores: Array, metric: str) -> float:
         If the metric does not suit the task.
     """
     truth, task = data.labels.values[data.rows.test], data.labels.task
+    weights = data.weights_of(data.rows.test)
     if task == "regression":
         train_target = data.labels.values[data.rows.train]
         scores = scores * train_target.std() + train_target.mean()
     if metric == "auto":
         if task == "regression":
-            return float(np.sqrt(np.mean(np.square(truth - scores))))
+            return float(np.sqrt(np.average(np.square(truth - scores), weights=weights)))
         if task == "binary":
-            return float(roc_auc_score(truth, scipy.special.expit(scores)))
-        return float(accuracy_score(truth, scores.argmax(axis=1)))
+            return float(roc_auc_score(truth, scipy.special.expit(scores), sample_weight=weights))
+        return float(accuracy_score(truth, scores.argmax(axis=1), sample_weight=weights))
     rows = np.arange(len(truth))[:, None]
+    counted = {} if weights is None else {"sample_weight": weights}
     model = Predictor(scores) if task == "regression" else ClassPredictor(scores)
     try:
-        return float(get_scorer(metric)(model.fit(), rows, truth))
+        return float(get_scorer(metric)(model.fit(), rows, truth, **counted))
     except (TypeError, ValueError, AttributeError) as error:
         reason = " ".join(str(error).split())
         raise RunError(f"evaluation.metric {metric!r} does not suit a {task} task: {reason}") from None

@@ -54,6 +54,12 @@ class Problem:
         values = np.concatenate([self.fit.values, self.held.values])
         return values, np.concatenate([self.fit.target, self.held.target])
 
+    def weights(self) -> Array | None:
+        """Return what each of all rows counts; None where all count the same."""
+        if self.fit.weights is None or self.held.weights is None:
+            return None
+        return np.concatenate([self.fit.weights, self.held.weights])
+
 
 def lightgbm(problem: Problem, parameters: Mapping[str, Any]) -> Predict:
     """Train a LightGBM."""
@@ -94,8 +100,10 @@ def xgboost(problem: Problem, parameters: Mapping[str, Any]) -> Predict:
     }
     types = ["c" if i in problem.categorical else "q" for i in range(problem.fit.values.shape[1])]
 
-    def matrix(values: Array, target: Array | None = None) -> Any:
-        return package.DMatrix(values, target, feature_types=types, enable_categorical=True, nthread=1)
+    def matrix(values: Array, target: Array | None = None, weights: Array | None = None) -> Any:
+        return package.DMatrix(
+            values, target, weight=weights, feature_types=types, enable_categorical=True, nthread=1
+        )
 
     options = {
         "objective": objectives[problem.objective.task],
@@ -110,9 +118,9 @@ def xgboost(problem: Problem, parameters: Mapping[str, Any]) -> Predict:
         options["num_class"] = problem.objective.classes
     booster = package.train(
         options,
-        matrix(problem.fit.values, problem.fit.target),
+        matrix(problem.fit.values, problem.fit.target, problem.fit.weights),
         num_boost_round=problem.max_trees,
-        evals=[(matrix(problem.held.values, problem.held.target), "held")],
+        evals=[(matrix(problem.held.values, problem.held.target, problem.held.weights), "held")],
         early_stopping_rounds=problem.early_stopping,
         verbose_eval=False,
     )
@@ -131,11 +139,11 @@ def catboost(problem: Problem, parameters: Mapping[str, Any]) -> Predict:
     losses = {"regression": "RMSE", "binary": "Logloss", "multiclass": "MultiClass"}
     loss = losses[problem.objective.task]
 
-    def pool(values: Array, target: Array | None = None) -> Any:
+    def pool(values: Array, target: Array | None = None, weights: Array | None = None) -> Any:
         frame = pd.DataFrame(values)
         for i in problem.categorical:
             frame[i] = frame[i].fillna(-1).astype(np.int64)
-        return package.Pool(frame, target, cat_features=problem.categorical)
+        return package.Pool(frame, target, cat_features=problem.categorical, weight=weights)
 
     model = package.CatBoost(
         {
@@ -152,8 +160,8 @@ def catboost(problem: Problem, parameters: Mapping[str, Any]) -> Predict:
         }
     )
     model.fit(
-        pool(problem.fit.values, problem.fit.target),
-        eval_set=pool(problem.held.values, problem.held.target),
+        pool(problem.fit.values, problem.fit.target, problem.fit.weights),
+        eval_set=pool(problem.held.values, problem.held.target, problem.held.weights),
         use_best_model=True,
     )
 
@@ -170,9 +178,10 @@ def random_forest(problem: Problem, parameters: Mapping[str, Any]) -> Predict:
 
     options = {"n_estimators": 300, "n_jobs": 1, **parameters, "random_state": problem.seed}
     if problem.objective.task == "regression":
-        forest: Predict = RandomForestRegressor(**options).fit(*problem.both()).predict
+        forest: Predict = RandomForestRegressor(**options).fit(*problem.both(), problem.weights()).predict
         return forest
-    return _log_odds(RandomForestClassifier(**options).fit(*problem.both()), problem.objective)
+    model = RandomForestClassifier(**options).fit(*problem.both(), problem.weights())
+    return _log_odds(model, problem.objective)
 
 
 def linear(problem: Problem, parameters: Mapping[str, Any]) -> Predict:
@@ -197,10 +206,11 @@ def linear(problem: Problem, parameters: Mapping[str, Any]) -> Predict:
     )
     if problem.objective.task == "regression":
         ridge = make_pipeline(columns, Ridge(**parameters, random_state=problem.seed))
-        fitted: Predict = ridge.fit(*problem.both()).predict
+        fitted: Predict = ridge.fit(*problem.both(), ridge__sample_weight=problem.weights()).predict
         return fitted
     options = {"max_iter": 1000, **parameters, "random_state": problem.seed}
-    model = make_pipeline(columns, LogisticRegression(**options)).fit(*problem.both())
+    model = make_pipeline(columns, LogisticRegression(**options))
+    model.fit(*problem.both(), logisticregression__sample_weight=problem.weights())
     return _log_odds(model, problem.objective)
 
 

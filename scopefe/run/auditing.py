@@ -153,7 +153,9 @@ class Scored:
         bench.ready(data)
         data.development.forget()
         objective, count = bench.objective(data), len(data.rows.train)
-        block = Block(data.development, count, data.scaled_target, scores, objective)
+        block = Block(
+            data.development, count, data.scaled_target, scores, objective, data.development_weights
+        )
         rows, fitted = round_rows(count, len(data.rows.selection), 1, rng)[-1]
         known = Stored(bench, data, universe, bench.baseline_content(data, None, settings.folds))
         native = Native(bench.evaluator, bench.engine, known)

@@ -272,6 +272,7 @@ def _measured(
     """Measure on a share of the rows, with so many candidates of each operator, and trees at most."""
     rows, fitted = sampled(data, Sample(share))
     table, target, objective = data.development.take(rows), data.scaled_target[rows], bench.objective(data)
+    weights = data.weights_of(data.rows.development[rows])
     settings = bench.spec.baseline
     most = min(trees, settings.max_trees)
 
@@ -287,6 +288,7 @@ def _measured(
             max_trees=trees,
             early_stopping=settings.early_stopping,
             seed=1,
+            weights=weights,
         )
         return scores, (time.perf_counter() - started) / FOLDS
 
@@ -294,8 +296,8 @@ def _measured(
     best = float(np.mean(scores.trees))
     tree = (whole - fold) / max(min(best + settings.early_stopping, most) - 1, 1)
     if not settings.boosting:
-        scores = constant(target, objective)
-    block = Block(table, fitted, target, scores.scores, objective)
+        scores = constant(target, objective, weights)
+    block = Block(table, fitted, target, scores.scores, objective, weights)
     tried = [_drawn(universe, i, each) for i in range(len(universe.operators))]
     candidates = np.array([_seconds(Scoring(universe, block, bench.evaluator), ids) for ids in tried])
     started = time.perf_counter()

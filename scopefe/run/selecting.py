@@ -52,7 +52,14 @@ def select(
     settings = spec.baseline
     with bench.step("baseline", settings.folds if settings.boosting else None) as advance:
         scores = bench.baseline(data, None, settings.folds, advance)
-    block = Block(data.development, len(data.rows.train), data.scaled_target, scores.scores, objective)
+    block = Block(
+        data.development,
+        len(data.rows.train),
+        data.scaled_target,
+        scores.scores,
+        objective,
+        data.development_weights,
+    )
     if watch.stops("halving"):
         return block, scores, Selected.nothing()
     bench.ready(data)

@@ -168,12 +168,13 @@ class Workbench:
         """
         chosen = slice(None) if rows is None else rows
         table = data.development if rows is None else data.development.take(rows)
-        target = data.scaled_target[chosen]
+        target, weights = data.scaled_target[chosen], data.development_weights
+        weights = None if weights is None else weights[chosen]
         scores: BaselineScores = self.remember(
             "baseline",
             self.baseline_content(data, rows, folds),
             data,
-            lambda: self._baseline(table, target, self.objective(data), folds, advance),
+            lambda: self._baseline(table, target, weights, self.objective(data), folds, advance),
         )
         return scores
 
@@ -186,13 +187,14 @@ class Workbench:
         self,
         table: Table,
         target: Array,
+        weights: Array | None,
         objective: Objective,
         folds: int,
         advance: Callable[[int], None] | None,
     ) -> BaselineScores:
         settings = self.spec.baseline
         if not settings.boosting:
-            return constant(target, objective)
+            return constant(target, objective, weights)
         if len(target) < folds:
             raise DataError(f"{len(target)} rows are too few for {folds} folds of the baseline")
         return out_of_fold(
@@ -200,6 +202,7 @@ class Workbench:
             target,
             objective,
             self.engine,
+            weights=weights,
             advance=advance,
             folds=folds,
             learning_rate=settings.learning_rate,
@@ -298,7 +301,8 @@ class Context:
         bench, data = self.bench, self.data
         rows = np.arange(self.table().rows) if self.training_only else None
         scores = bench.baseline(data, rows, bench.spec.baseline.folds).scores
-        return Gradients(*bench.objective(data).derivatives(self._target(), scores))
+        weights = data.weights_of(self._rows())
+        return Gradients(*bench.objective(data).derivatives(self._target(), scores, weights))
 
     def splits(self) -> Splits:
         """Return the splits of a LightGBM on the features."""
@@ -311,13 +315,19 @@ class Context:
 
         def compute() -> Splits:
             objective = bench.objective(self.data)
-            return tree_splits(self.table(), self._target(), objective, bench.engine, **settings)
+            weights = self.data.weights_of(self._rows())
+            return tree_splits(
+                self.table(), self._target(), objective, bench.engine, weights=weights, **settings
+            )
 
         found: Splits = self.remember("splits", settings, compute)
         return found
 
+    def _rows(self) -> Array:
+        return self.data.rows.train if self.training_only else self.data.rows.development
+
     def _target(self) -> Array:
-        return self.data.scaled_target[: self.table().rows]
+        return self.data.scaled(self._rows())
 
     def map(self, work: Callable[[int], T], numbers: range) -> Iterator[T]:
         """Yield ``work(number)`` for each number, in order, in the threads of this process."""
@@ -336,7 +346,8 @@ class Context:
             scores = bench.baseline(data, rows, folds).scores
             table, target = data.development.take(rows), data.scaled_target[rows]
             bench.ready(data)
-            return Block(table, fitted, target, scores, bench.objective(data))
+            weights = data.weights_of(data.rows.development[rows])
+            return Block(table, fitted, target, scores, bench.objective(data), weights)
 
         def compute(ids: Array) -> Iterable[float | Failure]:
             return score(

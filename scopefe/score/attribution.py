@@ -72,7 +72,9 @@ def attribute(
     if not len(shuffled):
         return Attribution(shuffled, np.empty(0), 0, ())
     made = _Columns(universe, shuffled, block.table)
-    design = Design(made, len(made), made.categorical(), block.target, block.scores, made.release)
+    design = Design(
+        made, len(made), made.categorical(), block.target, block.scores, block.weights, made.release
+    )
     threads = threads_for(block.fitted, design.width, engine.local.jobs)
     options = parameters(block.objective, seed=SEED, threads=threads, num_leaves=LEAVES)
     fit, held = slice(block.fitted), slice(block.fitted, None)
@@ -144,4 +146,4 @@ def _permuted_loss(booster: lgb.Booster, held: Part, block: Block, column: int, 
     scores = raw_scores(booster, held.values, threads)
     held.values[:, column] = own
     assert held.start is not None
-    return block.objective.loss(held.target, held.start + scores)
+    return block.objective.loss(held.target, held.start + scores, held.weights)

@@ -46,6 +46,7 @@ def out_of_fold(
     max_trees: int,
     early_stopping: int,
     seed: int,
+    weights: Array | None = None,
     advance: Callable[[int], None] | None = None,
 ) -> BaselineScores:
     """Compute out-of-fold raw scores.
@@ -60,10 +61,12 @@ def out_of_fold(
         The rows, in their order.
     target
         float64, shape (rows,).
+    weights
+        What each row counts, shape (rows,); None where all count the same.
     """
     threads = threads_for(len(target), len(table), engine.local.jobs // folds)
     options = parameters(objective, seed=seed, threads=threads, learning_rate=learning_rate)
-    work = Fold(table, target, options, max_trees, early_stopping)
+    work = Fold(table, target, options, max_trees, early_stopping, weights)
     parts = fold_rows(target, objective, folds)
     scores = np.empty((len(target), objective.columns) if objective.columns > 1 else len(target))
     trees = []
@@ -79,7 +82,7 @@ class Fold:
 
     Parameters
     ----------
-    table, target
+    table, target, weights
         All rows.
     options
         LightGBM parameters.
@@ -92,6 +95,7 @@ class Fold:
     options: Mapping[str, Any]
     max_trees: int
     early_stopping: int
+    weights: Array | None = None
 
     def __call__(self, rows: tuple[Array, Array]) -> tuple[Array, int]:
         """Train and predict."""
@@ -106,6 +110,7 @@ class Fold:
             len(self.table),
             self.table.categorical(),
             self.target,
+            weights=self.weights,
         )
         booster, _ = boost(
             self.options,
@@ -125,12 +130,13 @@ def fold_rows(target: Array, objective: Objective, folds: int) -> list[tuple[Arr
         return list(StratifiedKFold(folds).split(np.zeros(len(target)), target))
 
 
-def constant(target: Array, objective: Objective) -> BaselineScores:
+def constant(target: Array, objective: Objective, weights: Array | None = None) -> BaselineScores:
     """Return the scores of a model without features: the mean, or the logarithms of the class shares."""
-    n = len(target)
+    n, mean = len(target), np.average(target, weights=weights)
     if objective.task == "regression":
-        return BaselineScores(np.full(n, target.mean()), ())
+        return BaselineScores(np.full(n, mean), ())
     if objective.task == "binary":
-        return BaselineScores(np.full(n, scipy.special.logit(target.mean())), ())
-    shares = np.bincount(target.astype(np.int64), minlength=objective.classes) / n
+        return BaselineScores(np.full(n, scipy.special.logit(mean)), ())
+    counts = np.bincount(target.astype(np.int64), weights=weights, minlength=objective.classes)
+    shares = counts / counts.sum()
     return BaselineScores(np.tile(np.log(np.maximum(shares, 1e-15)), (n, 1)), ())

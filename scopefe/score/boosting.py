@@ -36,11 +36,14 @@ class Part:
         float64, shape (n,).
     start
         Raw scores to start from, shape (n,) or (n, classes); None to start from the average.
+    weights
+        What each row counts, shape (n,); None where all count the same.
     """
 
     values: Array
     target: Array
     start: Array | None = None
+    weights: Array | None = None
 
 
 def parameters(objective: Objective, *, seed: int, threads: int, **others: Any) -> dict[str, Any]:
@@ -99,6 +102,7 @@ def binned(
     return lgb.Dataset(
         part.values,
         label=part.target,
+        weight=part.weights,
         init_score=part.start,
         reference=like,
         feature_name=[f"f{first + i}" for i in range(part.values.shape[1])] if like is None else "auto",
@@ -120,7 +124,7 @@ class Design:
         Number of columns.
     categorical
         Positions of the categorical columns.
-    target, start
+    target, start, weights
         See `Part`.
     release
         Called when some of the columns are binned.
@@ -131,6 +135,7 @@ class Design:
     categorical: Sequence[int]
     target: Array
     start: Array | None = None
+    weights: Array | None = None
     release: Callable[[], None] = lambda: None
 
     def part(self, columns: range, rows: Sequence[Rows], each: Each = map) -> list[Part]:
@@ -145,8 +150,11 @@ class Design:
 
         for _ in each(fill, range(len(columns))):
             checkpoint()
-        starts = [None if self.start is None else self.start[chosen] for chosen in rows]
-        return [Part(*part) for part in zip(matrices, targets, starts, strict=True)]
+        starts, weights = (
+            [None if given is None else given[chosen] for chosen in rows]
+            for given in (self.start, self.weights)
+        )
+        return [Part(*part) for part in zip(matrices, targets, starts, weights, strict=True)]
 
     def binned(
         self, chosen: Mapping[str, Any], fit: Rows, held: Rows, each: Each = map

@@ -36,6 +36,8 @@ class Block:
         Baseline raw scores, shape (rows,) or (rows, classes).
     objective
         Task and metric.
+    weights
+        What each row counts, float64, shape (rows,); None where all count the same.
     """
 
     table: Table
@@ -43,6 +45,7 @@ class Block:
     target: Array
     scores: Array
     objective: Objective
+    weights: Array | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields; what is cached beside them is computed again."""
@@ -50,12 +53,22 @@ class Block:
 
     def take(self, rows: Array, fitted: int) -> Block:
         """Return the block of the rows at these positions, of which models are fitted on the first ones."""
-        return Block(self.table.take(rows), fitted, self.target[rows], self.scores[rows], self.objective)
+        weights = None if self.weights is None else self.weights[rows]
+        return Block(
+            self.table.take(rows), fitted, self.target[rows], self.scores[rows], self.objective, weights
+        )
+
+    def part(self, values: Array, rows: slice) -> Part:
+        """Return what LightGBM is given of some rows of a matrix over all rows."""
+        weights = None if self.weights is None else self.weights[rows]
+        return Part(values[rows], self.target[rows], self.scores[rows], weights)
 
     @cached_property
     def initial(self) -> float:
         """Metric of the baseline on the measured rows."""
-        return self.objective.loss(self.target[self.fitted :], self.scores[self.fitted :])
+        held = slice(self.fitted, None)
+        weights = None if self.weights is None else self.weights[held]
+        return self.objective.loss(self.target[held], self.scores[held], weights)
 
     @cached_property
     def labels(self) -> Array:
@@ -112,8 +125,8 @@ class LightGBM:
         column = values.reshape(-1, 1)
         _, best = train(
             options,
-            Part(column[:n], block.target[:n], block.scores[:n]),
-            Part(column[n:], block.target[n:], block.scores[n:]),
+            block.part(column, slice(n)),
+            block.part(column, slice(n, None)),
             categorical=[0] if categorical else [],
             trees=TREES,
             patience=PATIENCE,

@@ -40,7 +40,8 @@ def held_out_gains(booster: lgb.Booster, part: Part, objective: Objective, threa
     trees = booster.dump_model(num_iteration=rounds)["tree_info"]
     gains = np.zeros(part.values.shape[1])
     for first in range(0, len(trees), outputs):
-        derivatives = objective.derivatives(part.target, scores if outputs > 1 else scores[:, 0])
+        now = scores if outputs > 1 else scores[:, 0]
+        derivatives = objective.derivatives(part.target, now, part.weights)
         for output, tree in enumerate(trees[first : first + outputs]):
             paths = dict(_paths(tree["tree_structure"], ()))
             reached, size = leaves[:, first + output], max(paths) + 1

@@ -73,24 +73,26 @@ class Objective:
             parameters["num_class"] = self.classes
         return parameters
 
-    def derivatives(self, target: Array, scores: Array) -> tuple[Array, Array]:
-        """Return first and second derivatives of each row's loss, float64, shape (outputs, n).
+    def derivatives(self, target: Array, scores: Array, weights: Array | None = None) -> tuple[Array, Array]:
+        """Return first and second derivatives of each row's weighted loss, float64, shape (outputs, n).
 
         The loss is the squared error, halved, or the log-loss, whatever the metric.
 
         Parameters
         ----------
-        target, scores
+        target, scores, weights
             See `loss`.
         """
         if self.task == "regression":
-            return (scores - target)[None, :], np.ones((1, len(target)))
-        if self.task == "binary":
-            share = scipy.special.expit(scores)[None, :]
-            return share - target, share * (1 - share)
-        shares = scipy.special.softmax(scores, axis=1).T
-        hit = np.arange(self.classes)[:, None] == target
-        return shares - hit, shares * (1 - shares)
+            first, second = (scores - target)[None, :], np.ones((1, len(target)))
+        elif self.task == "binary":
+            shares = scipy.special.expit(scores)[None, :]
+            first, second = shares - target, shares * (1 - shares)
+        else:
+            shares = scipy.special.softmax(scores, axis=1).T
+            first = shares - (np.arange(self.classes)[:, None] == target)
+            second = shares * (1 - shares)
+        return (first, second) if weights is None else (first * weights, second * weights)
 
     def row_losses(self, target: Array, scores: Array) -> Array:
         """Return each row's loss, float64, shape (n,): squared error or log-loss, whatever the metric.
@@ -110,7 +112,7 @@ class Objective:
             losses = scipy.special.logsumexp(scores, axis=1) - own
         return losses
 
-    def loss(self, target: Array, scores: Array) -> float:
+    def loss(self, target: Array, scores: Array, weights: Array | None = None) -> float:
         """Return the metric of raw scores.
 
         Parameters
@@ -119,13 +121,13 @@ class Objective:
             float64, shape (n,).
         scores
             Raw scores, shape (n,) or (n, classes).
+        weights
+            What each row counts, shape (n,); None where all count the same.
         """
         if self.metric == "rmse":
-            return float(np.sqrt(np.mean(np.square(target - scores))))
-        if self.metric == "multi_logloss":
-            return float(
-                log_loss(target, scipy.special.softmax(scores, axis=1), labels=list(range(self.classes)))
-            )
-        if self.metric == "binary_logloss":
-            return float(log_loss(target, scipy.special.expit(scores), labels=[0, 1]))
-        return float(roc_auc_score(target, scores))
+            return float(np.sqrt(np.average(np.square(target - scores), weights=weights)))
+        if self.metric == "auc":
+            return float(roc_auc_score(target, scores, sample_weight=weights))
+        shares = scipy.special.softmax(scores, axis=1) if scores.ndim > 1 else scipy.special.expit(scores)
+        labels = range(max(self.classes, 2))
+        return float(log_loss(target, shares, labels=list(labels), sample_weight=weights))

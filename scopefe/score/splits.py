@@ -26,6 +26,7 @@ def tree_splits(
     learning_rate: float,
     early_stopping: int,
     seed: int,
+    weights: Array | None = None,
 ) -> Splits:
     """Train a LightGBM on four fifths of the rows, and return its splits up to the best iteration.
 
@@ -37,6 +38,8 @@ def tree_splits(
         The rows, in their order.
     target
         float64, shape (rows,).
+    weights
+        What each row counts, shape (rows,); None where all count the same.
 
     Raises
     ------
@@ -47,7 +50,7 @@ def tree_splits(
         raise DataError(f"{len(target)} rows are too few for a model whose splits are asked for")
     threads = threads_for(len(target), len(table), engine.local.jobs)
     options = parameters(objective, seed=seed, threads=threads, learning_rate=learning_rate)
-    fold = Fold(table, target, options, TREES, early_stopping)
+    fold = Fold(table, target, options, TREES, early_stopping, weights)
     return splits_of(fold.train(fold_rows(target, objective, PARTS)[0])[1])
 
 

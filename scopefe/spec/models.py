@@ -245,6 +245,10 @@ class Data(Section):
 
     source: Source = FrameSource()
     target: Annotated[Target, _named("column")]
+    weight: str | None = Field(
+        None,
+        description="Column of what each row counts in every loss, no feature then; null counts all alike.",
+    )
     task: Literal["auto", "regression", "binary", "multiclass"] = "auto"
     split: Split = FractionSplit()
     sample: Sample | None = Field(None, description="Use only a random part of the rows.")
@@ -572,6 +576,12 @@ class Spec(Section):
     evaluation: Evaluation = Evaluation()
     execution: Execution = Execution()
     report: Report = Report()
+
+    @model_validator(mode="after")
+    def _weights_are_ours(self) -> Spec:
+        if self.data.weight is not None and self.selection.engine != "native":
+            raise ValueError(f"data.weight is for selection.engine: native, not {self.selection.engine}")
+        return self
 
     @property
     def origin(self) -> Origin:

@@ -96,20 +96,28 @@ def boosting_of(block: Block) -> Callable[[Binned], float]:
 
 def _prepare(block: Block) -> Callable[[Binned], float]:
     scores, constant, n = block.scores, block.constant, block.fitted
+    weights = np.empty(0) if block.weights is None else block.weights
+    held_weights = weights[n:]
     if block.objective.metric == "rmse":
         residuals = scores - block.labels
-        start = float(np.sqrt(np.cumsum(np.square(residuals[n:]))[-1] / (len(residuals) - n)))
-        return lambda binned: float(boost_squared(binned, residuals, constant, start))
+        each = held_weights if len(weights) else np.ones(len(residuals) - n)
+        start = float(np.sqrt(np.cumsum(each * np.square(residuals[n:]))[-1] / each.sum()))
+        return lambda binned: float(boost_squared(binned, residuals, weights, constant, start))
     classes = block.labels.astype(np.int64)
     if block.objective.metric == "multi_logloss":
         held = np.ascontiguousarray(scores[n:].T)
-        start = float(binned_softmax_loss(held, np.arange(held.shape[1]), classes[n:]))
+        start = float(binned_softmax_loss(held, np.arange(held.shape[1]), classes[n:], held_weights))
         scores = np.ascontiguousarray(scores.T - (0.0 if constant else scores.max(axis=1)))
         odds = np.exp(scores)
-        return lambda binned: float(boost_softmax(binned, scores, odds, classes, constant, start))
+        return lambda binned: float(boost_softmax(binned, scores, odds, classes, weights, constant, start))
     odds = np.exp(-np.clip(scores, -FAR, FAR))
     if block.objective.metric == "auc":
-        start = -float(auc(scores[n:], np.zeros(len(scores) - n, np.int64), classes[n:], np.zeros(1)))
-        return lambda binned: -float(boost_logistic(binned, scores, odds, classes, constant, True, start))
-    start = float(starting_logistic_loss(scores[n:], classes[n:]))
-    return lambda binned: float(boost_logistic(binned, scores, odds, classes, constant, False, start))
+        none = np.zeros(len(scores) - n, np.int64)
+        start = -float(auc(scores[n:], none, classes[n:], held_weights, np.zeros(1)))
+        return lambda binned: (
+            -float(boost_logistic(binned, scores, odds, classes, weights, constant, True, start))
+        )
+    start = float(starting_logistic_loss(scores[n:], classes[n:], held_weights))
+    return lambda binned: float(
+        boost_logistic(binned, scores, odds, classes, weights, constant, False, start)
+    )

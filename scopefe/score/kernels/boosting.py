@@ -66,7 +66,7 @@ def whole_sum(values: Array) -> float:
 
 
 @njit
-def boost_squared(binned: Binned, residuals: Array, constant: bool, start: float) -> float:
+def boost_squared(binned: Binned, residuals: Array, weights: Array, constant: bool, start: float) -> float:
     """Return the best root mean squared error over the measured rows.
 
     Trees need the rows for one pass only: all else follows from each bin's count and sum. But LightGBM rounds
@@ -76,27 +76,34 @@ def boost_squared(binned: Binned, residuals: Array, constant: bool, start: float
     ----------
     residuals
         float64, shape (rows,): starting score minus target.
+    weights
+        float64, shape (rows,), or (0,) where all rows weigh the same.
     constant
         Whether the starting scores are the same for all rows.
     start
         The error of the starting scores.
     """
     bins, fitted, size = binned.bins, binned.fitted, binned.size
-    counts, starts, rows, _, _ = points(bins[:fitted], np.zeros(fitted, np.int64), size, 1, False)
+    counts, starts, rows, _, weight = points(
+        bins[:fitted], np.zeros(fitted, np.int64), weights, size, 1, False
+    )
     fit, sums, rounded = residuals[rows], np.zeros(size), constant or fitted <= FEW
+    weighed, whole, each = fit * weight, counts.astype(np.float64), len(weights) > 0
     for b in range(size):
-        sums[b] = fit[starts[b] : starts[b + 1]].sum()
+        sums[b] = weighed[starts[b] : starts[b + 1]].sum()
+        if each:
+            whole[b] = weight[starts[b] : starts[b + 1]].sum()
     output, gradients, hessians = np.zeros(size), np.empty(size), np.empty(size)
     best, since = start, 0
     for tree in range(TREES):
-        hessians[:] = counts
+        hessians[:] = whole
         if rounded:
-            squared_sums(fit, starts, output, gradients)
+            squared_sums(fit, weight, each, starts, output, gradients)
         else:
             gradients[:] = sums + hessians * output
         if not add_tree(gradients, hessians, counts, binned, output):
             break
-        loss = squared_loss(residuals[fitted:], bins[fitted:], output)
+        loss = squared_loss(residuals[fitted:], bins[fitted:], weights[fitted:], output)
         best, since = _judged(loss, tree, best, since)
         if since == PATIENCE:
             break
@@ -104,23 +111,34 @@ def boost_squared(binned: Binned, residuals: Array, constant: bool, start: float
 
 
 @njit
-def squared_sums(residuals: Array, starts: Array, output: Array, gradients: Array) -> None:
+def squared_sums(
+    residuals: Array, weight: Array, each: bool, starts: Array, output: Array, gradients: Array
+) -> None:
     """Write each bin's sum of gradients, in float32 as LightGBM."""
     terms = np.empty(len(residuals))
     for b in range(len(output)):
         for i in range(starts[b], starts[b + 1]):
-            terms[i] = np.float64(np.float32(residuals[i] + output[b]))
+            term = np.float64(np.float32(residuals[i] + output[b]))
+            terms[i] = np.float64(np.float32(weight[i] * term)) if each else term
         gradients[b] = lane_sum(terms, starts[b], starts[b + 1])
 
 
 @njit
-def squared_loss(residuals: Array, bins: Array, output: Array) -> float:
+def squared_loss(residuals: Array, bins: Array, weights: Array, output: Array) -> float:
     """Return the root mean squared error of residuals plus each bin's output."""
     terms = np.empty(len(bins))
     for i in range(len(bins)):
         r = residuals[i] + output[bins[i]]
         terms[i] = r * r
-    return math.sqrt(whole_sum(terms) / len(bins))
+    return math.sqrt(mean(terms, weights))
+
+
+@njit
+def mean(terms: Array, weights: Array) -> float:
+    """Return the mean of terms, weighted where there are weights."""
+    if not len(weights):
+        return whole_sum(terms) / len(terms)
+    return whole_sum(weights * terms) / whole_sum(weights)
 
 
 @njit
@@ -129,6 +147,7 @@ def boost_logistic(
     scores: Array,
     odds: Array,
     positive: Array,
+    weights: Array,
     constant: bool,
     ranking: bool,
     start: float,
@@ -141,6 +160,8 @@ def boost_logistic(
         float64, shape (rows,): starting scores s, and exp(-s).
     positive
         int64, shape (rows,): 1 for the positive class, 0 for the other.
+    weights
+        float64, shape (rows,), or (0,) where all rows weigh the same.
     constant
         Whether the starting scores are the same for all rows.
     ranking
@@ -151,28 +172,30 @@ def boost_logistic(
     bins, fitted, size = binned.bins, binned.fitted, binned.size
     if not 0 < positive[:fitted].sum() < fitted:
         return start
-    counts, starts, rows, own, weight = points(bins[:fitted], positive[:fitted], size, 2, constant)
+    counts, starts, rows, own, weight = points(bins[:fitted], positive[:fitted], weights, size, 2, constant)
+    each = len(weights) > 0
     if constant:
         output, fit = np.full(size, scores[0]), np.ones(len(rows))
     else:
         output, fit = np.zeros(size), odds[rows]
     held, held_bins, held_positive = odds[fitted:], bins[fitted:], positive[fitted:]
+    held_weights = weights[fitted:]
     held_scores = np.zeros(len(held)) if constant else scores[fitted:]
     reach, gradients, hessians = np.abs(held_scores).max(), np.empty(size), np.empty(size)
     best, since, factors = start, 0, np.exp(-output)
     for tree in range(TREES):
-        logistic_sums(fit, own, weight, starts, factors, gradients, hessians)
+        logistic_sums(fit, own, weight, each, starts, factors, gradients, hessians)
         if not add_tree(gradients, hessians, counts, binned, output):
             break
         factors = np.exp(-output)
         if ranking:
-            loss = -auc(held_scores, held_bins, held_positive, output)
+            loss = -auc(held_scores, held_bins, held_positive, held_weights, output)
         elif constant:
-            loss = binned_loss(-output, held_bins, held_positive)
-        elif reach + np.abs(output).max() <= DIGITS:
+            loss = binned_loss(-output, held_bins, held_positive, held_weights)
+        elif not each and reach + np.abs(output).max() <= DIGITS:
             loss = logistic_loss(held, held_scores, held_bins, held_positive, output, factors)
         else:
-            loss = far_logistic_loss(held, held_bins, held_positive, factors)
+            loss = far_logistic_loss(held, held_bins, held_positive, held_weights, factors)
         best, since = _judged(loss, tree, best, since)
         if since == PATIENCE:
             break
@@ -187,9 +210,9 @@ def _judged(loss: float, tree: int, best: float, since: int) -> tuple[float, int
 
 @njit
 def points(
-    bins: Array, classes: Array, size: int, k: int, merged: bool
+    bins: Array, classes: Array, weights: Array, size: int, k: int, merged: bool
 ) -> tuple[Array, Array, Array, Array, Array]:
-    """Sort rows by bin; where they differ in bin and class only, merge them.
+    """Sort rows by bin; where they differ in bin and class only, and not in weight, merge them.
 
     Returns
     -------
@@ -197,17 +220,15 @@ def points(
         int64 number of rows of each bin; where each bin's points begin, uint64, shape (bins + 1,); and for
         each point the position of its row (any row, if merged), its class and its weight.
     """
-    starts = np.zeros(size + 1, np.uint64)
-    if merged:
+    starts, counts = np.zeros(size + 1, np.uint64), np.zeros(size, np.int64)
+    for b in bins:
+        counts[b] += 1
+    if merged and not len(weights):
         weight = np.zeros(size * k)
         for i in range(len(bins)):
             weight[bins[i] * k + classes[i]] += 1
-        counts = weight.reshape(size, k).sum(axis=1).astype(np.int64)
         starts[:] = np.arange(size + 1) * k
         return counts, starts, np.zeros(size * k, np.int64), np.arange(size * k) % k, weight
-    counts = np.zeros(size, np.int64)
-    for b in bins:
-        counts[b] += 1
     starts[1:] = np.cumsum(counts)
     at = starts.astype(np.int64)
     rows, own = np.empty(len(bins), np.int64), np.empty(len(bins), np.int64)
@@ -215,16 +236,28 @@ def points(
         place = at[bins[i]]
         rows[place], own[place] = i, classes[i]
         at[bins[i]] = place + 1
-    return counts, starts, rows, own, np.ones(len(bins))
+    return counts, starts, rows, own, weights[rows] if len(weights) else np.ones(len(bins))
 
 
 @njit
 def logistic_sums(
-    odds: Array, own: Array, weight: Array, starts: Array, factors: Array, gradients: Array, hessians: Array
+    odds: Array,
+    own: Array,
+    weight: Array,
+    each: bool,
+    starts: Array,
+    factors: Array,
+    gradients: Array,
+    hessians: Array,
 ) -> None:
     """Write each bin's sums of gradients p - y and hessians p(1 - p), in float32 as LightGBM.
 
-    Here and in losses, `factors` has what the odds of a bin's points are to be multiplied by.
+    Parameters
+    ----------
+    each
+        Whether points are rows with weights, and not numbers of rows.
+    factors
+        Here and in losses, what the odds of a bin's points are to be multiplied by.
     """
     now, first, second = np.empty(len(weight)), np.empty(len(weight)), np.empty(len(weight))
     for b in range(len(factors)):
@@ -232,11 +265,19 @@ def logistic_sums(
             now[i] = odds[i] * factors[b]
     for i in range(len(weight)):
         p = 1.0 / (1.0 + now[i])
-        first[i] = weight[i] * np.float64(np.float32(p - own[i]))
-        second[i] = weight[i] * np.float64(np.float32(p * (1.0 - p)))
+        first[i] = rounded(p - own[i], weight[i], each)
+        second[i] = rounded(p * (1.0 - p), weight[i], each)
     for b in range(len(factors)):
         gradients[b] = lane_sum(first, starts[b], starts[b + 1])
         hessians[b] = lane_sum(second, starts[b], starts[b + 1])
+
+
+@njit
+def rounded(value: float, weight: float, each: bool) -> float:
+    """Return what a row contributes, in float32; of several rows, it is that many times the same."""
+    if each:
+        return np.float64(np.float32(weight * value))
+    return weight * np.float64(np.float32(value))
 
 
 @njit
@@ -274,56 +315,66 @@ def _loss(p: float) -> float:
 
 
 @njit
-def far_logistic_loss(odds: Array, bins: Array, positive: Array, factors: Array) -> float:
+def far_logistic_loss(odds: Array, bins: Array, positive: Array, weights: Array, factors: Array) -> float:
     """Return the mean of -log p of each row's class, row by row as LightGBM computes it."""
-    total = 0.0
+    total, whole = 0.0, 0.0
     for i in range(len(bins)):
         p = 1.0 / (1.0 + odds[i] * factors[bins[i]])
-        total += _loss(p if positive[i] else 1.0 - p)
-    return total / len(bins)
+        weight = weights[i] if len(weights) else 1.0
+        total += weight * _loss(p if positive[i] else 1.0 - p)
+        whole += weight
+    return total / whole
 
 
 @njit
-def binned_loss(exponents: Array, bins: Array, positive: Array) -> float:
+def binned_loss(exponents: Array, bins: Array, positive: Array, weights: Array) -> float:
     """Return the mean of -log p of each row's class, where p = 1/(1 + e^x) with x given by bin."""
-    losses, total = np.empty((len(exponents), 2)), 0.0
+    losses, total, whole = np.empty((len(exponents), 2)), 0.0, 0.0
     for b in range(len(exponents)):
         p = 1.0 / (1.0 + math.exp(exponents[b]))
         losses[b, 1], losses[b, 0] = _loss(p), _loss(1.0 - p)
     for i in range(len(bins)):
-        total += losses[bins[i], positive[i]]
-    return total / len(bins)
+        weight = weights[i] if len(weights) else 1.0
+        total += weight * losses[bins[i], positive[i]]
+        whole += weight
+    return total / whole
 
 
 @njit
-def starting_logistic_loss(scores: Array, positive: Array) -> float:
+def starting_logistic_loss(scores: Array, positive: Array, weights: Array) -> float:
     """Return the mean of -log p of each row's class, as LightGBM sums it."""
-    return binned_loss(-scores, np.arange(len(scores)), positive)
+    return binned_loss(-scores, np.arange(len(scores)), positive, weights)
 
 
 @njit
-def auc(scores: Array, bins: Array, positive: Array, output: Array) -> float:
+def auc(scores: Array, bins: Array, positive: Array, weights: Array, output: Array) -> float:
     """Return the area under the ROC curve of scores plus each bin's output; 1 where a class is absent."""
     now = np.empty(len(scores))
     for i in range(len(bins)):
         now[i] = scores[i] + output[bins[i]]
-    area, below, equal, last = 0.0, 0.0, np.zeros(2), np.nan
+    area, below, above, equal, last = 0.0, 0.0, 0.0, np.zeros(2), np.nan
     for i in np.argsort(now, kind="mergesort"):
         if now[i] != last:
             last = now[i]
             area += equal[1] * (below + 0.5 * equal[0])
             below += equal[0]
+            above += equal[1]
             equal[:] = 0.0
-        equal[positive[i]] += 1
+        equal[positive[i]] += weights[i] if len(weights) else 1.0
     area += equal[1] * (below + 0.5 * equal[0])
-    negatives = below + equal[0]
-    positives = len(scores) - negatives
+    negatives, positives = below + equal[0], above + equal[1]
     return area / (positives * negatives) if positives and negatives else 1.0
 
 
 @njit
 def boost_softmax(
-    binned: Binned, scores: Array, odds: Array, classes: Array, constant: bool, start: float
+    binned: Binned,
+    scores: Array,
+    odds: Array,
+    classes: Array,
+    weights: Array,
+    constant: bool,
+    start: float,
 ) -> float:
     """Return the best multiclass logistic loss over the measured rows.
 
@@ -334,13 +385,16 @@ def boost_softmax(
         exponentials.
     classes
         int64, shape (rows,): class numbers.
+    weights
+        float64, shape (rows,), or (0,) where all rows weigh the same.
     constant
         Whether the starting scores are the same for all rows.
     start
         The loss of the starting scores.
     """
     bins, fitted, size, k = binned.bins, binned.fitted, binned.size, len(scores)
-    counts, starts, rows, own, weight = points(bins[:fitted], classes[:fitted], size, k, constant)
+    counts, starts, rows, own, weight = points(bins[:fitted], classes[:fitted], weights, size, k, constant)
+    each = len(weights) > 0
     fit, output = np.ones((k, len(rows))), np.zeros((k, size))
     for c in range(k):
         if constant:
@@ -348,14 +402,14 @@ def boost_softmax(
         else:
             fit[c] = odds[c][rows]
     held, held_bins, held_classes = odds[:, fitted:], bins[fitted:], classes[fitted:]
-    held_scores = np.zeros(len(held_bins))
+    held_scores, held_weights = np.zeros(len(held_bins)), weights[fitted:]
     for i in range(len(held_bins) if not constant else 0):
         held_scores[i] = scores[held_classes[i], fitted + i]
     shares, lowest = np.bincount(classes[:fitted], minlength=k), held_scores.min()
     gradients, hessians = np.empty((k, size)), np.empty((k, size))
     best, since, factors = start, 0, np.exp(below_the_top(output))
     for tree in range(TREES):
-        softmax_sums(fit, own, weight, starts, factors, gradients, hessians)
+        softmax_sums(fit, own, weight, each, starts, factors, gradients, hessians)
         more = False
         for c in range(k):
             if 0 < shares[c] < fitted:
@@ -365,10 +419,12 @@ def boost_softmax(
         below = below_the_top(output)
         factors = np.exp(below)
         if constant:
-            loss = binned_softmax_loss(output, held_bins, held_classes)
+            loss = binned_softmax_loss(output, held_bins, held_classes, held_weights)
         else:
-            near = 2 * np.abs(output).max() - lowest <= DIGITS
-            loss = softmax_loss(held, held_scores, held_bins, held_classes, below, factors, near)
+            near = not each and 2 * np.abs(output).max() - lowest <= DIGITS
+            loss = softmax_loss(
+                held, held_scores, held_bins, held_classes, held_weights, below, factors, near
+            )
         best, since = _judged(loss, tree, best, since)
         if since == PATIENCE:
             break
@@ -386,7 +442,14 @@ def below_the_top(output: Array) -> Array:
 
 @njit
 def softmax_sums(
-    odds: Array, own: Array, weight: Array, starts: Array, factors: Array, gradients: Array, hessians: Array
+    odds: Array,
+    own: Array,
+    weight: Array,
+    each: bool,
+    starts: Array,
+    factors: Array,
+    gradients: Array,
+    hessians: Array,
 ) -> None:
     """Write each class's and bin's sums of gradients p - y and hessians p(1 - p)K/(K - 1), in float32."""
     k, size = factors.shape
@@ -404,8 +467,8 @@ def softmax_sums(
     for c in range(k):
         for i in range(len(weight)):
             p = now[c, i] * share[i]
-            first[i] = weight[i] * np.float64(np.float32(p - (own[i] == c)))
-            second[i] = weight[i] * np.float64(np.float32(scale * p * (1.0 - p)))
+            first[i] = rounded(p - (own[i] == c), weight[i], each)
+            second[i] = rounded(scale * p * (1.0 - p), weight[i], each)
         for b in range(size):
             gradients[c, b] = lane_sum(first, starts[b], starts[b + 1])
             hessians[c, b] = lane_sum(second, starts[b], starts[b + 1])
@@ -413,7 +476,14 @@ def softmax_sums(
 
 @njit
 def softmax_loss(
-    odds: Array, scores: Array, bins: Array, classes: Array, below: Array, factors: Array, near: bool
+    odds: Array,
+    scores: Array,
+    bins: Array,
+    classes: Array,
+    weights: Array,
+    below: Array,
+    factors: Array,
+    near: bool,
 ) -> float:
     """Return the mean of -log p of each row's class: the log of all odds' sum, less its own score.
 
@@ -424,7 +494,8 @@ def softmax_loss(
     below
         float64, shape (classes, bins): what the tree adds to it, less the most that it adds to any class.
     near
-        Whether scores are close to each other, so that logarithms may be taken of products.
+        Whether scores are close to each other and rows weigh the same, so that logarithms may be taken of
+        products.
     """
     terms, scored = np.zeros(len(bins)), np.empty(len(bins))
     for c in range(len(odds)):
@@ -436,14 +507,14 @@ def softmax_loss(
         return (_log_of_product(terms) - whole_sum(scored)) / len(bins)
     for i in range(len(bins)):
         scored[i] = _loss(math.exp(scores[i] + below[classes[i], bins[i]]) / terms[i])
-    return whole_sum(scored) / len(bins)
+    return mean(scored, weights)
 
 
 @njit
-def binned_softmax_loss(scores: Array, bins: Array, classes: Array) -> float:
+def binned_softmax_loss(scores: Array, bins: Array, classes: Array, weights: Array) -> float:
     """Return the mean of -log p of each row's class, as LightGBM sums it, from scores by class and bin."""
     k, size = scores.shape
-    losses, total = np.empty((k, size)), 0.0
+    losses, total, whole_weight = np.empty((k, size)), 0.0, 0.0
     for b in range(size):
         top, whole = scores[:, b].max(), 0.0
         for c in range(k):
@@ -451,8 +522,10 @@ def binned_softmax_loss(scores: Array, bins: Array, classes: Array) -> float:
         for c in range(k):
             losses[c, b] = _loss(math.exp(scores[c, b] - top) / whole)
     for i in range(len(bins)):
-        total += losses[classes[i], bins[i]]
-    return total / len(bins)
+        weight = weights[i] if len(weights) else 1.0
+        total += weight * losses[classes[i], bins[i]]
+        whole_weight += weight
+    return total / whole_weight
 
 
 @njit
