@@ -77,7 +77,7 @@ def clusters(context: GateContext, target_cluster_size: int, linkage: str) -> Ar
     -------
     ndarray
         int64, shape (d,): cluster of each feature, numbered from the largest; the report gets them as
-        ``clusters``.
+        ``clusters``, and the associations as ``associations``.
     """
     similarity = context.remember("association", {}, lambda: association(context.table()), by_target=False)
     d = len(similarity)
@@ -88,6 +88,7 @@ def clusters(context: GateContext, target_cluster_size: int, linkage: str) -> Ar
         model = AgglomerativeClustering(n_clusters=count, metric="precomputed", linkage=linkage)
         labels = by_size(model.fit_predict(np.clip(1 - similarity, 0, 1)))
     context.note("clusters", labels.tolist())
+    context.note("associations", similarity)
     return labels
 
 

@@ -9,11 +9,13 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scopefe.report import html
+from scopefe.report.figures import cards, heat_map
 from scopefe.report.model import (
+    AssociationFacts,
     BaselineFacts,
     ClusterCount,
     Count,
@@ -21,6 +23,8 @@ from scopefe.report.model import (
     EvaluationFacts,
     FailureFacts,
     FeatureFacts,
+    GroupFacts,
+    HistogramFacts,
     OperatorCount,
     ProbeFacts,
     Report,
@@ -28,6 +32,7 @@ from scopefe.report.model import (
     Score,
     SelectedFacts,
     SelectionFacts,
+    ShapeFacts,
     SpaceFacts,
     StepFacts,
     StepTime,
@@ -88,7 +93,20 @@ def chosen(rank: int, left: str, operator: str, right: str) -> SelectedFacts:
         inputs=[left, right],
         gain=0.0213 / rank**1.3,
         importance=4180.5 / rank,
+        words=f"{left} and {right}.",
+        shape=shape_of([[2.1], [1.8], [2.9]]),
     )
+
+
+def shape_of(targets: list[list[float]], **changes: Any) -> ShapeFacts:
+    groups = [GroupFacts(low=i, high=i + 0.5, rows=100 - i, target=t) for i, t in enumerate(targets)]
+    facts: dict[str, Any] = {
+        "missing": 3,
+        "missing_target": targets[0],
+        "histogram": HistogramFacts(low=-1.5, high=3, counts=[0, 7, 180, 33]),
+        "groups": groups,
+    }
+    return ShapeFacts(**facts | changes)
 
 
 def round_of(rows: int, candidates: int, kept: int, **changes: Any) -> RoundFacts:
@@ -102,6 +120,7 @@ def round_of(rows: int, candidates: int, kept: int, **changes: Any) -> RoundFact
         "best_gain": 0.02134,
         "median_gain": 0.00081,
         "positive": kept,
+        "gains": HistogramFacts(low=-0.001, high=0.02, counts=[40, 12, 3]),
     }
     return RoundFacts(**facts | changes)
 
@@ -609,6 +628,51 @@ def test_every_dropped_candidate_is_accounted_for() -> None:
         assert dropped == report.space.universe.raw - len(report.selection.selected)
 
 
+def test_features_are_drawn_with_their_values_and_the_target() -> None:
+    page = Page(html.render(make()))
+    figures = [a["aria-label"] for tag, a in page.tags if tag == "svg" and "aria-label" in a]
+    first = make().selection.selected[0]
+    assert f"Distribution of {first.formula}" in figures
+    assert any(label.startswith("Mean of MedHouseVal by tenth of the rows: from 1.8") for label in figures)
+    assert "Distribution of gains in round 1" in figures
+    assert first.words in words(make())
+    assert "3 missing" in words(make())
+
+
+def test_lines_stand_for_the_largest_classes() -> None:
+    shares = [[0.1, 0.2, 0.05, 0.3, 0.35], [0.3, 0.2, 0.05, 0.3, 0.15]]
+    feature = chosen(1, "a", "+", "b").model_copy(update={"shape": shape_of(shares)})
+    (card,) = cards([feature], "multiclass", "y", ["p", "q", "r", "s", "t"])
+    assert [line.name for line in card.lines] == ["s", "t", "q", "p"]
+    assert (card.measure, card.low, card.high, card.overall) == ("Share of classes", 0.1, 0.35, None)
+    (two,) = cards([chosen(1, "a", "+", "b")], "binary", "y", ["no", "yes"])
+    assert (two.measure, two.grouped, two.lines[0].name) == ("Share of yes", "tenth of the rows", "yes")
+
+
+def test_categories_are_drawn_largest_first_and_what_has_no_value_is_not() -> None:
+    bare = chosen(1, "a", "+", "b")
+    counted = bare.model_copy(update={"shape": shape_of([[1.0], [2.0]], histogram=None)})
+    nothing = bare.model_copy(update={"shape": shape_of([[1.0]], groups=[], histogram=None)})
+    (card,) = cards([counted, nothing, bare.model_copy(update={"shape": None})], "regression", "y", [])
+    assert card.grouped == "category, the largest first"
+    assert card.bars.facts.counts == [100, 99]
+
+
+def test_associations_are_a_heat_map() -> None:
+    names = [f"<{i}>" for i in range(3)]
+    values = [[1.0, 0.82, 0.04], [0.82, 1.0, 0.11], [0.04, 0.11, 1.0]]
+    facts = AssociationFacts(features=names, bounds=[2], values=values)
+    drawn = heat_map(facts)
+    assert [level for level, _ in drawn.paths] == [0.1, 0.8, 1.0]
+    assert drawn.strongest[0] == ("<1>", "<0>", 0.82)
+    page = Page(html.render(make(associations=facts)))
+    assert "Associations of features, by cluster" in page.text
+    assert "<1>" in page.text
+    between = AssociationFacts(features=None, bounds=[], values=[[0.5, 0.1], [0.1, 0.7]])
+    assert "cluster 1" in Page(html.render(make(associations=between))).text
+    assert heat_map(AssociationFacts(features=["a"], bounds=[], values=[[1.0]])) is None
+
+
 def test_parts_that_are_none_have_no_section() -> None:
     page = Page(html.render(bare()))
     assert not {"probe", "baseline", "evaluation", "notes"} & {a.get("id") for a in page.all("section")}
@@ -716,6 +780,7 @@ finite = st.floats(-1e12, 1e12)
 
 
 @given(st.lists(finite, min_size=1, max_size=5), st.lists(finite, min_size=1, max_size=5), st.booleans())
+@example([0.0], [5e-324], False)
 def test_any_metric_can_be_shown(before: list[float], after: list[float], larger: bool) -> None:
     facts = evaluated(score(*before), score(*after), larger_is_better=larger)
     report = make(evaluation=facts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,10 @@ import numpy as np
 from scopefe.components import Array, Keys
 from scopefe.data.dataset import Dataset
 from scopefe.evaluate.choosing import Choice
+from scopefe.recipe.explaining import explain
+from scopefe.recipe.recipe import Recipe
 from scopefe.report.model import (
+    AssociationFacts,
     BaselineFacts,
     ChoiceFacts,
     DataFacts,
@@ -29,6 +32,7 @@ from scopefe.report.model import (
     StepFacts,
     StopFacts,
 )
+from scopefe.report.shapes import associations, histogram, shape
 from scopefe.score.baseline import BaselineScores
 from scopefe.score.featureboost import Block, Failure
 from scopefe.score.halving import Round
@@ -38,7 +42,7 @@ from scopefe.space.graph import Graph
 from scopefe.space.universe import Universe
 from scopefe.spec.models import Spec, source_name
 
-RANKING_SHOWN = 100
+RANKING_SHOWN, SHAPES_SHOWN = 100, 20
 CLAIMS = {
     "cross-fitted": "Gates and search saw training and selection rows, as in the paper: "
     "gains are those of rows that took part in the choice. Only test rows did not.",
@@ -127,9 +131,16 @@ def probe_facts(facts: dict[str, Any]) -> list[ProbeFacts] | None:
     ]
 
 
+def association_facts(facts: dict[str, Any], names: Sequence[str]) -> AssociationFacts | None:
+    """Describe the associations that features were clustered by, if they were."""
+    if "associations" not in facts:
+        return None
+    return associations(facts["associations"], np.array(facts["clusters"]), list(names))
+
+
 def other_facts(facts: dict[str, Any]) -> dict[str, Any]:
     """Return what gates noted and no other part of the report tells."""
-    return {name: fact for name, fact in facts.items() if name not in ("clusters", "probe")}
+    return {name: fact for name, fact in facts.items() if name not in ("clusters", "associations", "probe")}
 
 
 def baseline_facts(block: Block, scores: BaselineScores) -> BaselineFacts:
@@ -143,7 +154,8 @@ def selection_facts(
     spec: Spec,
     failures: Sequence[Failure],
     kept: Array,
-    names: Sequence[str],
+    recipe: Recipe,
+    data: Dataset,
     choice: Choice | None,
     protocol: str,
     stopped: StopFacts | None,
@@ -156,16 +168,18 @@ def selection_facts(
         All of the run's, probing included.
     kept
         int64 ids of the selected features.
-    names
-        Names of their columns.
+    recipe
+        These, fitted.
+    data
+        The data.
     stopped
         Where a budget ended the run.
     """
     ranked = selected.attribution
     places = {candidate: place for place, candidate in enumerate(ranked.candidates.tolist())}
     chosen = [
-        _selected(universe, selected, places[candidate]).model_copy(update={"name": name})
-        for candidate, name in zip(kept.tolist(), names, strict=True)
+        _selected(universe, selected, places[candidate]).model_copy(update=more)
+        for candidate, more in zip(kept.tolist(), _described(recipe, data), strict=True)
     ]
     return SelectionFacts(
         engine=spec.selection.engine,
@@ -181,6 +195,19 @@ def selection_facts(
         failures=[FailureFacts(**vars(f)) for f in sorted(failures, key=lambda f: (f.stage, f.candidate))],
         stopped=stopped,
     )
+
+
+def _described(recipe: Recipe, data: Dataset) -> Iterator[dict[str, Any]]:
+    """Yield what is known of selected features beside their places in the ranking."""
+    position = {name: i for i, name in enumerate(data.table.names)}
+    columns = {i.name: data.development[position[i.name]] for i in recipe.inputs}
+    target, words = data.labels.values[data.rows.development], explain(recipe)
+    for place, feature in enumerate(recipe.features):
+        drawn = None
+        if place < SHAPES_SHOWN:
+            values = feature.apply(columns)
+            drawn = shape(values, target, data.labels, categorical=feature.categorical)
+        yield {"name": feature.name, "words": words[place].words, "shape": drawn}
 
 
 def _choice(choice: Choice) -> ChoiceFacts:
@@ -223,6 +250,7 @@ def _round(facts: Round) -> RoundFacts:
         median_gain=float(np.median(scored)) if len(scored) else None,
         positive=int((scored > 0).sum()),
         agreement=facts.agreement,
+        gains=histogram(scored),
     )
 
 

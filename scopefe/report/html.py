@@ -15,6 +15,7 @@ import networkx as nx
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from ruamel.yaml import YAML
 
+from scopefe.report.figures import Bars, cards, heat_map
 from scopefe.report.model import EvaluationFacts, FailureFacts, ProbeFacts, Report, Score, StepFacts
 
 METRICS = {
@@ -87,6 +88,9 @@ def render(report: Report) -> str:
             found=found(report),
             probe=probe(report.probe),
             strip=strip(report.evaluation),
+            cards=cards(report.selection.selected, report.data.task, report.data.target, report.data.classes),
+            heat=heat_map(report.associations),
+            gains=gains(report),
             seeds=by_seed(report.evaluation),
             stages=stages(report),
             losses=losses(report),
@@ -284,7 +288,7 @@ def decimals(facts: EvaluationFacts) -> int:
     """Return the decimals that show the finer of the two spreads with two digits."""
     scores = [s for s in (facts.base, facts.with_features) if s is not None]
     sizes = [s.std for s in scores if math.isfinite(s.std) and s.std > 1e-9] or [
-        abs(s.mean) / 100 for s in scores if s.mean and math.isfinite(s.mean)
+        abs(s.mean) / 100 for s in scores if abs(s.mean) > 1e-300 and math.isfinite(s.mean)
     ]
     return min(max(1 - math.floor(math.log10(min(sizes))), 0), 6) if sizes else 4
 
@@ -378,6 +382,16 @@ def failure_groups(failures: Sequence[FailureFacts]) -> list[tuple[str, str, int
 def probe(facts: list[ProbeFacts] | None) -> list[ProbeFacts]:
     """Return how the operators fared, the best first, those without a score last."""
     return sorted(facts or [], key=lambda p: -math.inf if p.score is None else p.score, reverse=True)
+
+
+def gains(report: Report) -> list[tuple[int, Bars]]:
+    """Return how gains lie in the first round, of the whole pool, and in the last."""
+    rounds = report.selection.rounds
+    return [
+        (place, Bars.of(round.gains))
+        for place, round in enumerate(rounds, 1)
+        if round.gains and place in (1, len(rounds))
+    ]
 
 
 def by_seed(facts: EvaluationFacts | None) -> list[tuple[float, float | None, float | None]]:

@@ -106,6 +106,14 @@ class BaselineFacts(Part):
     trees: list[int]
 
 
+class HistogramFacts(Part):
+    """Numbers of values in bins of equal width."""
+
+    low: float = Field(description="Where the first bin begins; smaller values are in it too.")
+    high: float = Field(description="Where the last bin ends; larger values are in it too.")
+    counts: list[int]
+
+
 class RoundFacts(Part):
     """A round of successive halving."""
 
@@ -121,6 +129,29 @@ class RoundFacts(Part):
     agreement: float | None = Field(
         None, description="Mean correlation of the gains of two folds, where gains are cross-fitted."
     )
+    gains: HistogramFacts | None = Field(None, description="Gains of the candidates; null where all failed.")
+
+
+class GroupFacts(Part):
+    """Rows with values close to each other, or of one category."""
+
+    low: float = Field(description="Least value; of a category, its number.")
+    high: float
+    rows: int
+    target: list[float] = Field(
+        description="Mean of the target, share of the second class, or share of each of several classes."
+    )
+
+
+class ShapeFacts(Part):
+    """How a feature's values lie on the development rows, and how the target goes with them."""
+
+    missing: int
+    missing_target: list[float] | None = Field(description="As a group's `target`, of rows without a value.")
+    histogram: HistogramFacts | None = Field(description="Null for categories, and where no value is known.")
+    groups: list[GroupFacts] = Field(
+        description="Tenths of the rows by value, or the ten largest categories."
+    )
 
 
 class SelectedFacts(Part):
@@ -134,6 +165,8 @@ class SelectedFacts(Part):
     inputs: list[str]
     gain: float = Field(description="FeatureBoost gain in the last round.")
     importance: float
+    words: str = Field("", description="What it is, in words; of selected features.")
+    shape: ShapeFacts | None = Field(None, description="Of the first 20 selected features.")
 
 
 class FailureFacts(Part):
@@ -236,6 +269,17 @@ class Volatile(Part):
     paths: dict[str, str] = Field(description="Paths the spec names, as they were resolved.")
 
 
+class AssociationFacts(Part):
+    """Associations of features, by cluster."""
+
+    features: list[str] | None = Field(
+        description="Features in order of their clusters; null where there are more than 60: values are then "
+        "means between clusters."
+    )
+    bounds: list[int] = Field(description="Places among the features where a cluster begins, but the first.")
+    values: list[list[float]]
+
+
 class Report(Part):
     """The provenance report of one run."""
 
@@ -250,6 +294,9 @@ class Report(Part):
     graph: list[StepFacts]
     space: SpaceFacts
     probe: list[ProbeFacts] | None
+    associations: AssociationFacts | None = Field(
+        None, description="Where features were clustered by association."
+    )
     facts: dict[str, Any] = Field({}, description="What gates noted besides clusters and probe scores.")
     baseline: BaselineFacts | None
     selection: SelectionFacts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import logging
 import platform
 import re
@@ -161,6 +162,7 @@ def execute(
         graph=build.graph_facts(compiled.graph),
         space=compiled.space,
         probe=build.probe_facts(compiled.facts),
+        associations=build.association_facts(compiled.facts, compiled.universe.names),
         facts=build.other_facts(compiled.facts),
         baseline=None if block is None or scores is None else build.baseline_facts(block, scores),
         selection=build.selection_facts(
@@ -169,7 +171,8 @@ def execute(
             spec,
             [*bench.failures, *selected.failures],
             kept,
-            [f.name for f in recipe.features],
+            recipe,
+            dataset,
             choice,
             compiled.protocol,
             _stop_facts(watch.stop),
@@ -357,21 +360,31 @@ def _write(report: Report, recipe: Recipe, spec: Spec, started: datetime.datetim
     work = Path(tempfile.mkdtemp(prefix=".", dir=runs))
     try:
         work.chmod(0o755)
-        base = f"{re.sub(r'[^A-Za-z0-9._-]+', '-', spec.name).strip('.-') or 'run'}-{started:%Y%m%d-%H%M%S}"
-        folder, number = runs / base, 2
-        while folder.exists():
-            folder, number = runs / f"{base}-{number}", number + 1
-        report.volatile.folder = str(folder)
         recipe.save(work / "recipe.json")
-        if "json" in spec.report.formats:
-            (work / "report.json").write_text(to_json(report), encoding="utf-8")
-        if "html" in spec.report.formats:
-            (work / "report.html").write_text(render(report), encoding="utf-8")
-        work.rename(folder)
+        base = f"{re.sub(r'[^A-Za-z0-9._-]+', '-', spec.name).strip('.-') or 'run'}-{started:%Y%m%d-%H%M%S}"
+        names = itertools.chain([base], (f"{base}-{number}" for number in itertools.count(2)))
+        return next(folder for name in names if _written(work, folder := runs / name, report, spec))
     except BaseException:
         shutil.rmtree(work, ignore_errors=True)
         raise
-    return folder
+
+
+def _written(work: Path, folder: Path, report: Report, spec: Spec) -> bool:
+    """Write the report, and give the folder its name; False if another has it, of a run at the same time."""
+    if folder.exists():
+        return False
+    report.volatile.folder = str(folder)
+    if "json" in spec.report.formats:
+        (work / "report.json").write_text(to_json(report), encoding="utf-8")
+    if "html" in spec.report.formats:
+        (work / "report.html").write_text(render(report), encoding="utf-8")
+    try:
+        work.rename(folder)
+    except OSError:
+        if folder.exists():
+            return False
+        raise
+    return True
 
 
 def to_json(report: Report) -> str:
