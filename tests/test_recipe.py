@@ -282,6 +282,8 @@ def test_an_absent_column_is_named_with_the_nearest():
     recipe = fit(frame, ("+", "income", "age"))
     with pytest.raises(RecipeError, match=r"^the table has no column 'income'; did you mean 'incme'\?$"):
         recipe.transform(frame.rename(columns={"income": "incme"}))
+    with pytest.raises(RecipeError, match=r"^the table has no columns 'income', 'age'$"):
+        recipe.transform(frame.rename(columns={"income": "incme", "age": "years"}))
 
 
 @pytest.mark.parametrize(

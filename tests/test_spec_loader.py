@@ -414,6 +414,7 @@ def test_unquoted_keys_of_kinds_are_text() -> None:
         ("execution: {jobs: 0}", "f.yaml:1:19: execution.jobs: must be 'auto' or at least 1 (got 0)"),
         ("seed: 4294967296", "f.yaml:1:7: seed: must be less than 4294967296 (got 4294967296)"),
         ("name: a/b", "f.yaml:1:7: name: must not contain / or \\, since it names folders"),
+        (f"name: {'a' * 201}", f"f.yaml:1:7: name: must be of at most 200 characters (got '{'a' * 56}…)"),
         ("name: ''", "f.yaml:1:7: name: must be non-empty (got '')"),
         ("scope: {pairs: {any: []}}", "f.yaml:1:22: scope.pairs.any: must be non-empty (got [])"),
         ("scope: {pairs: {any: [t_any, 5]}}",

@@ -204,6 +204,9 @@ class Recipe:
     def _transform(self, frame: pd.DataFrame) -> pd.DataFrame:
         if frame.columns.inferred_type != "string":
             frame = frame.set_axis([str(c) for c in frame.columns], axis="columns")
+        lacking = list(dict.fromkeys(i.column for i in self.inputs if i.column not in frame.columns))
+        if len(lacking) > 1:
+            raise RecipeError(f"the table has no columns {', '.join(map(repr, lacking))}")
         found: dict[str, pd.Series[Any]] = {}
         for i in self.inputs:
             if i.column not in found:

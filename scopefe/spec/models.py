@@ -565,7 +565,7 @@ class Spec(Section):
     _origin: Origin | None = PrivateAttr(default=None)
 
     version: Literal[1] = 1
-    name: str = Field(min_length=1, pattern=r"^[^/\\\x00]+$")
+    name: str = Field(min_length=1, max_length=200, pattern=r"^[^/\\\x00]+$")
     description: str = ""
     seed: Seed = 1
     data: Data

@@ -45,6 +45,7 @@ KINDS = {
     "less_than": "less than {lt}",
     "less_than_equal": "at most {le}",
     "literal_error": "{expected}",
+    "string_too_long": "of at most {max_length} characters",
 }
 MODELS = {
     "Target": "the name of a column or a mapping",

@@ -90,7 +90,7 @@ class Study(Section):
     """Variants × datasets × seeds, and the evidence to make of them."""
 
     version: Literal[1] = 1
-    name: str = Field(min_length=1, pattern=r"^[^/\\\x00]+$")
+    name: str = Field(min_length=1, max_length=200, pattern=r"^[^/\\\x00]+$")
     description: str = ""
     datasets: Annotated[dict[str, StudyData], _listed("use", many=True), Field(min_length=1)]
     variants: Annotated[dict[str, StudyVariant], _listed("spec", many=False), Field(min_length=1)]
