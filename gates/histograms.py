@@ -47,6 +47,43 @@ def cell_sums(cells: Array, count: int, folds: Array, first: Array, second: Arra
 
 
 @njit
+def pair_sums(left: Array, right: Array, sizes: tuple[int, int], starts: Array, derivatives: Array) -> Array:
+    """Return the sums of the cells of two features, row by row of the first one's bins.
+
+    Parameters
+    ----------
+    left, right
+        uint16, shape (rows,): the bins of rows, which come fold by fold.
+    sizes
+        Number of bins of each.
+    starts
+        int64, shape (folds + 1,): where folds begin.
+    derivatives
+        float64, shape (rows, 2 × outputs): of each output the first and the second one, in the same order.
+    """
+    width = derivatives.shape[1]
+    sums = np.zeros((len(starts) - 1, sizes[0] * sizes[1], width + 1))
+    for fold in range(len(sums)):
+        cells = sums[fold]
+        for row in range(starts[fold], starts[fold + 1]):
+            cell = np.int64(left[row]) * sizes[1] + np.int64(right[row])
+            for k in range(width):
+                cells[cell, k] += derivatives[row, k]
+            cells[cell, width] += 1
+    return sums
+
+
+@njit
+def rank_sums(ranks: Array, parts: int, folds: Array, first: Array, second: Array) -> Array:
+    """Return the sums of equal parts of ranks, float64 from 0 to 1, missing ones first; see `cell_sums`."""
+    cells = np.empty(len(ranks), dtype=np.int64)
+    for row in range(len(ranks)):
+        rank = ranks[row]
+        cells[row] = int(np.ceil(rank * parts)) + 1 if rank == rank else 0
+    return cell_sums(cells, parts + 2, folds, first, second)
+
+
+@njit
 def joined(values: Array, counts: Array, most: int) -> tuple[Array, int]:
     """Join cells into bins of about equal size, in order of their values; equal values stay together.
 

@@ -39,7 +39,7 @@ def quantised(
         Field(description="`boosting` measures on held-out folds; `chi2` is faster, and coarser."),
     ] = "boosting",
     folds: Annotated[int, Field(ge=2, description="Folds that a boosting is measured on.")] = 5,
-    bins: Annotated[int, Field(ge=2, description="Bins of a numeric feature within a pair.")] = 32,
+    bins: Annotated[int, Field(ge=2, le=1024, description="Bins of a numeric feature within a pair.")] = 32,
     value_bins: Annotated[
         int | None,
         Field(ge=2, description="Bins of a candidate's values; null: 128, or 32 of the coarser statistic."),
@@ -146,6 +146,10 @@ class Scoring:
         else:
             rng = self.context.rng("quantised", self.seed)
             self.fold = rng.permutation(np.arange(rows) % self.folds)
+        self.by_fold = np.argsort(self.fold, kind="stable")
+        self.starts = np.append(0, np.cumsum(np.bincount(self.fold)))
+        both = np.stack([self.first, self.second], axis=2)[:, self.by_fold]
+        self.derivatives = np.ascontiguousarray(both.swapaxes(0, 1)).reshape(rows, -1)
 
     def scores(self, ids: Array) -> Array:
         """Return the score of each candidate on each fold, float64, shape (n, folds); NaN where it failed."""
@@ -224,8 +228,7 @@ class Scoring:
         if operator.gives == CAT:
             return self._sums(values + 1, int(values.max(initial=-1)) + 2), None
         if operator.name == "GroupByThenRank" and built_in:
-            ranks = np.ceil(np.nan_to_num(values, nan=-1.0) * RANK_CELLS).astype(np.int64)
-            sums = self._sums(np.maximum(ranks, -1) + 1, RANK_CELLS + 2)
+            sums = self.kernels.rank_sums(values, RANK_CELLS, self.fold, self.first, self.second)
             return sums, np.append(np.nan, np.arange(RANK_CELLS + 1.0))
         distinct, cells = np.unique(values, return_inverse=True)
         return self._sums(cells, len(distinct)), distinct
@@ -247,7 +250,8 @@ class Scoring:
     def _numeric_pair(self, left: int, right: int) -> tuple[Array, list[Array]]:
         """Return the sums of the cells of two numeric features, and the values that stand for them."""
         (a, first), (b, second) = self._feature_bins(left), self._feature_bins(right)
-        sums = self._sums(a * len(second) + b, len(first) * len(second))
+        sizes = len(first), len(second)
+        sums = self.kernels.pair_sums(a, b, sizes, self.starts, self.derivatives)
         return sums, [np.repeat(first, len(second)), np.tile(second, len(first))]
 
     def _category_pair(self, left: Keys, right: Keys) -> tuple[Array, Array]:
@@ -258,10 +262,11 @@ class Scoring:
         return sums, np.append(np.nan, sums[:, 1:, -1].sum(axis=0))
 
     def _feature_bins(self, feature: int) -> tuple[Array, Array]:
-        """Return the bin of each row, and the value in the middle of each bin, in the feature's type."""
+        """Return the bin of each row, fold by fold, and the middle value of each, in the feature's type."""
         with self._lock:
             if feature not in self._binned:
-                self._binned[feature] = self._make_bins(feature, self.bins)
+                bins, middle = self._make_bins(feature, self.bins)
+                self._binned[feature] = bins[self.by_fold].astype(np.uint16), middle
             return self._binned[feature]
 
     def _make_bins(self, feature: int, most: int) -> tuple[Array, Array]:

@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 import scopefe.gates.quantised as gate_module
 from conftest import needs_data
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 import scopefe
@@ -322,3 +324,29 @@ def test_what_is_constant_is_kept_last(statistic):
         "GroupByThenRank(c,k)",
     }
     assert constant.isdisjoint(ranked(gate))
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    rows=st.integers(5, 300),
+    folds=st.integers(1, 5),
+    outputs=st.integers(1, 3),
+)
+def test_sums_of_pairs_and_of_ranks_are_those_of_their_cells(seed, rows, folds, outputs):
+    from scopefe.gates import histograms
+
+    rng = np.random.default_rng(seed)
+    fold = rng.permutation(np.arange(rows) % folds)
+    first, second = rng.normal(size=(2, outputs, rows))
+    order, starts = np.argsort(fold, kind="stable"), np.append(0, np.cumsum(np.bincount(fold)))
+    left, right = rng.integers(0, 4, rows), rng.integers(0, 7, rows)
+    derivatives = np.ascontiguousarray(np.stack([first, second], axis=2).swapaxes(0, 1)[order])
+    bins = (side[order].astype(np.uint16) for side in (left, right))
+    found = histograms.pair_sums(*bins, (4, 7), starts, derivatives.reshape(rows, -1))
+    np.testing.assert_array_equal(found, histograms.cell_sums(left * 7 + right, 28, fold, first, second))
+    ranks = np.where(rng.random(rows) < 0.2, np.nan, rng.random(rows))
+    cells = np.where(np.isnan(ranks), 0, np.ceil(np.nan_to_num(ranks) * 10) + 1).astype(np.int64)
+    np.testing.assert_array_equal(
+        histograms.rank_sums(ranks, 10, fold, first, second),
+        histograms.cell_sums(cells, 12, fold, first, second),
+    )
