@@ -9,7 +9,7 @@ import textwrap
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from scopefe.data.table import Table
@@ -44,7 +44,9 @@ def block(metric, rng, fitted, measured, *, constant=False, spread=1.5, weighted
     if constant:
         scores = np.repeat(scores[:1], rows, axis=0)
     weights = rng.choice([0, 0.5, 1, 30], size=rows) * rng.random(rows) if weighted else None
-    weights = None if weights is None else weights.astype(np.float32).astype(np.float64)
+    if weights is not None:
+        # the order in which LightGBM adds up the weights of ties is its own: eighths have exact sums
+        weights = (np.round(weights * 8) / 8).astype(np.float32).astype(np.float64)
     return Block(Table([], rows), fitted, target, scores, Objective.of(task, classes, metric), weights)
 
 
@@ -108,7 +110,9 @@ def test_gains_are_those_of_lightgbm(metric, constant, seed, fitted, measured, s
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("constant", [False, True], ids=["row-wise scores", "constant scores"])
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@example(seed=1271, fitted=100, measured=20)
+@example(seed=17977, fitted=3000, measured=20)
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     seed=st.integers(0, 2**32 - 1),
     fitted=st.sampled_from([20, 100, 700, 3000]),

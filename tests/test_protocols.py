@@ -42,7 +42,8 @@ def changed(data, positions):
 
 
 def found(report):
-    selection = report.selection.model_dump(exclude={"claim"})
+    shown = {"claim": True, "selected": {"__all__": {"shape"}}}  # what is said of the choice, no part of it
+    selection = report.selection.model_dump(exclude=shown)
     return selection, report.probe
 
 
