@@ -135,17 +135,23 @@ def check(chosen: Case, *, ranking: bool = True):
     return native, package
 
 
-DATASETS = ["california_housing", "telecom", "nomao", "diabetes130", "jannis", "adult"]
+QUICK, LONG = ["california_housing", "telecom", "adult"], ["nomao", "diabetes130", "jannis"]
 
 
-@pytest.mark.parametrize("dataset", [pytest.param(d, marks=needs_data(d)) for d in DATASETS])
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        *(pytest.param(d, marks=needs_data(d)) for d in QUICK),
+        *(pytest.param(d, marks=[needs_data(d), pytest.mark.slow]) for d in LONG),
+    ],
+)
 def test_200_candidates_on_a_few_thousand_rows(dataset, data_folder):
     check(case(dataset, candidates=200, rows=3000))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "dataset", [pytest.param(d, marks=needs_data(d)) for d in DATASETS[:1] + DATASETS[-1:]]
+    "dataset", [pytest.param(d, marks=needs_data(d)) for d in ("california_housing", "adult")]
 )
 def test_the_whole_pool_on_all_rows(dataset, data_folder):
     check(case(dataset, candidates=None, rows=None))
