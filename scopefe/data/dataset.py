@@ -159,11 +159,6 @@ class Dataset:
         return None if self.weights is None else self.weights[rows]
 
     @cached_property
-    def development_weights(self) -> Array | None:
-        """What training rows, then selection rows, count in a loss."""
-        return self.weights_of(self.rows.development)
-
-    @cached_property
     def scaled_target(self) -> Array:
         """float64, shape (development rows,): what candidates are scored on.
 

@@ -17,6 +17,7 @@ class Bars:
     facts: HistogramFacts
     bars: list[tuple[float, float, float, float]]
     zero: float | None
+    height: int = HEIGHT
 
     @classmethod
     def of(cls, facts: HistogramFacts) -> Bars:
@@ -114,6 +115,8 @@ class HeatMap:
     paths: list[tuple[float, str]]
     bounds: list[int]
     strongest: list[tuple[str, str, float]]
+    cell: int = CELL
+    label: int = LABEL
 
 
 def heat_map(facts: AssociationFacts | None) -> HeatMap | None:

@@ -154,7 +154,12 @@ class Scored:
         data.development.forget()
         objective, count = bench.objective(data), len(data.rows.train)
         block = Block(
-            data.development, count, data.scaled_target, scores, objective, data.development_weights
+            data.development,
+            count,
+            data.scaled_target,
+            scores,
+            objective,
+            data.weights_of(data.rows.development),
         )
         rows, fitted = round_rows(count, len(data.rows.selection), 1, rng)[-1]
         known = Stored(bench, data, universe, bench.baseline_content(data, None, settings.folds))

@@ -58,7 +58,7 @@ def select(
         data.scaled_target,
         scores.scores,
         objective,
-        data.development_weights,
+        data.weights_of(data.rows.development),
     )
     if watch.stops("halving"):
         return block, scores, Selected.nothing()

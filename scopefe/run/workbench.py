@@ -168,8 +168,7 @@ class Workbench:
         """
         chosen = slice(None) if rows is None else rows
         table = data.development if rows is None else data.development.take(rows)
-        target, weights = data.scaled_target[chosen], data.development_weights
-        weights = None if weights is None else weights[chosen]
+        target, weights = data.scaled_target[chosen], data.weights_of(data.rows.development[chosen])
         scores: BaselineScores = self.remember(
             "baseline",
             self.baseline_content(data, rows, folds),
