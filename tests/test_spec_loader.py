@@ -603,3 +603,8 @@ def test_specs_made_in_python_are_checked_when_used() -> None:
     unknown = Spec.model_validate({**MINIMAL, "operators": {"use": ["t_nothing"]}})
     with pytest.raises(ComponentError, match="unknown operator 't_nothing'"):
         resolved_operators(unknown)
+
+
+def test_what_a_spec_extends_is_not_set_from_outside() -> None:
+    with pytest.raises(SpecError, match=r"--set extends=base: a spec is extended in a file; .*--with FILE"):
+        load_spec({"name": "a", "data": {"target": "y"}}, overrides=["extends=base"])

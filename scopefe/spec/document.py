@@ -179,12 +179,14 @@ def override(text: str) -> Node:
     Raises
     ------
     SpecError
-        If there is no key or no ``=``, or the value is no valid YAML.
+        If there is no key or no ``=``, the value is no valid YAML, or the key is ``extends``.
     """
     keys, equals, value = text.partition("=")
     path = tuple(key.strip() for key in keys.split("."))
     if not equals or not all(path):
         raise SpecError(f"--set {text}: write KEY=VALUE, such as selection.keep=20")
+    if path == ("extends",):
+        raise SpecError(f"--set {text}: a spec is extended in a file; lay a file over it by --with FILE")
     source = f"--set {text}"
     node = parse(value, source, Path(), path=path, positions=False) or Node(_or_empty(None, path))
     mark = Mark(source)
