@@ -13,6 +13,7 @@ from pathlib import Path
 from benchmarks import report
 from benchmarks.ablation import ablation
 from benchmarks.association import association
+from benchmarks.gate import gate
 from benchmarks.harness import Comparison, Entry, Results, Settings
 from benchmarks.run import run
 from benchmarks.scaling import scaling
@@ -24,6 +25,7 @@ ENTRIES: Mapping[str, Entry] = {
     "scoring": scoring,
     "association": association,
     "run": run,
+    "gate": gate,
     "ablation": ablation,
     "scaling": scaling,
     "transform": transform,
