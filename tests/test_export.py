@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scopefe.operators import DEFAULT
-from test_recipe import NAMES, SOURCES, fit, fit_every_operator, frame_of, invented, leaves
+from test_recipe import NAMES, SOURCES, fit, fit_every_operator, frame_of, in_python, invented, leaves
 
 import scopefe
 from scopefe import CAT, NUM, ComponentError, Lookup, Recipe, RecipeError, RunError, to_python
@@ -44,14 +44,6 @@ def in_duckdb(recipe: Recipe, frame: pd.DataFrame, **options: Any) -> pd.DataFra
     )
     found = connection.execute(to_sql(recipe, keep=["row number"], **options)).df()
     return found.sort_values("row number", ignore_index=True).drop(columns="row number").astype(np.float64)
-
-
-def in_python(recipe: Recipe, frame: pd.DataFrame) -> pd.DataFrame:
-    """Run a recipe's exported module on a frame."""
-    module: dict[str, Any] = {"__name__": "exported"}
-    exec(compile(to_python(recipe), "exported.py", "exec", dont_inherit=True), module)
-    found: pd.DataFrame = module["transform"](frame)
-    return found
 
 
 def assert_same_everywhere(recipe: Recipe, frame: pd.DataFrame, **options: Any) -> None:
@@ -137,6 +129,12 @@ def test_missing_values_that_are_a_category(values, kind, missing_as):
     assert_same_everywhere(recipe, hostile(frame).assign(o="u"))
     without = fit(frame.dropna(), *names, kinds=kinds, missing_as=missing_as)
     assert_same_everywhere(without, frame)
+
+
+def test_truth_values_given_as_numbers():
+    frame = pd.DataFrame({"k": [True, True, False, None], "x": [1.0, 2.0, 4.0, 8.0]})
+    recipe = fit(frame, ("freq", "k"), ("GroupByThenMean", "x", "k"))
+    assert_same_everywhere(recipe, frame.assign(k=pd.array([1, 0, 1, None], dtype="Int64")))
 
 
 def test_nothing_but_missing_values_was_learned():

@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scopefe.operators import DEFAULT
 
-from scopefe import CAT, DataError, Recipe, RecipeError
+from scopefe import CAT, DataError, Recipe, RecipeError, to_python
 from scopefe.data.kinds import encode
 from scopefe.data.source import read_csv, read_file
 from scopefe.data.table import finite
@@ -106,6 +106,14 @@ def fit(frame: pd.DataFrame, *asked: tuple[str, ...], **options: Any) -> Recipe:
         for name, *inputs in asked
     ]
     return fit_recipe("named", "key", table, chosen, options.get("missing_as"))
+
+
+def in_python(recipe: Recipe, frame: pd.DataFrame) -> pd.DataFrame:
+    """Run a recipe's exported module on a frame."""
+    module: dict[str, Any] = {"__name__": "exported"}
+    exec(compile(to_python(recipe), "exported.py", "exec", dont_inherit=True), module)
+    found: pd.DataFrame = module["transform"](frame)
+    return found
 
 
 def fit_every_operator(frame: pd.DataFrame, seed: int = 0) -> tuple[Recipe, pd.DataFrame]:
@@ -364,6 +372,40 @@ def test_numbers_of_any_type_are_the_same_numbers(dtype):
     recipe = fit(pd.DataFrame({"x": [1, 2, 4]}), ("square", "x"), ("freq", "x"))
     found = recipe.transform(pd.DataFrame({"x": pd.Series([4, 1, 3]).astype(dtype)}))
     np.testing.assert_array_equal(found.to_numpy(), [[16, 1], [1, 1], [9, 0]])
+
+
+@pytest.mark.parametrize(
+    ("learned", "given", "label", "held"),
+    [
+        (["1", "2"], [1, 2], 1.0, "text"),
+        (["a", "b"], ["a", 2], 2.0, "text"),
+        ([1, 2], ["1", "2"], "1", "numbers"),
+        ([True, False], [1, 2], 2.0, "truth values"),
+    ],
+)
+def test_categories_of_another_type_would_never_be_found(learned, given, label, held, tmp_path):
+    recipe = fit(pd.DataFrame({"k": learned}), ("freq", "k"), kinds={"k": "categorical"}, missing_as="?")
+    recipe = Recipe.load(recipe.save(tmp_path / "recipe.json"))
+    said = f"^column 'k' holds {label!r}, but held {held} when the recipe was made$"
+    frame = pd.DataFrame({"k": pd.Series(given, dtype=object)})
+    with pytest.raises(RecipeError, match=said):
+        recipe.transform(frame)
+    with pytest.raises(ValueError, match=said):
+        in_python(recipe, frame)
+
+
+@pytest.mark.parametrize("given", [[1, 0, None], [1.0, 0.0, np.nan], [True, False, None]])
+def test_truth_values_may_be_numbers(given):
+    learned = pd.DataFrame({"k": [True, True, False], "x": [1.0, 2.0, 4.0]})
+    recipe = fit(learned, ("freq", "k"), ("GroupByThenMean", "x", "k"))
+    found = recipe.transform(pd.DataFrame({"k": given, "x": 0.0}))
+    np.testing.assert_array_equal(found.to_numpy(), [[2, 1.5], [1, 4], [np.nan, np.nan]])
+
+
+def test_columns_of_text_and_numbers_take_both():
+    recipe = fit(pd.DataFrame({"k": pd.Series([1, "a", "a"], dtype=object)}), ("freq", "k"))
+    for labels, expected in [([1, 2], [1, 0]), (["a", "b"], [2, 0])]:
+        np.testing.assert_array_equal(recipe.transform(pd.DataFrame({"k": labels})).iloc[:, 0], expected)
 
 
 def test_missing_values_can_stand_for_a_category():

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from scopefe.components import Array
-from scopefe.data.table import Feature, FeatureKind, Table, number_keys, text_keys
+from scopefe.data.table import Feature, FeatureKind, Holds, Table, number_keys, text_keys
 from scopefe.errors import DataError, suggestion
 
 
@@ -77,17 +77,26 @@ def is_number(series: pd.Series[Any]) -> bool:
 
 
 def encode_column(
-    name: str, series: pd.Series[Any], kind: FeatureKind, missing_as: str | None = None
+    name: str,
+    series: pd.Series[Any],
+    kind: FeatureKind,
+    missing_as: str | None = None,
+    holds: Holds | None = None,
 ) -> Feature:
     """Encode one column as a feature of the given kind.
+
+    Parameters
+    ----------
+    holds
+        What a categorical column is known to hold.
 
     Raises
     ------
     DataError
-        If a numeric kind is asked of values that are not numbers.
+        If a numeric kind is asked of values that are not numbers, or nothing is what it should be.
     """
     if kind == "categorical":
-        return Feature(name, kind, None, text_keys(series, missing_as))
+        return Feature(name, kind, None, text_keys(series, missing_as, holds))
     values = numbers(name, series)
     return Feature(name, kind, values, number_keys(values) if kind == "ordinal" else None)
 

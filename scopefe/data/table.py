@@ -15,6 +15,7 @@ from scopefe.components import NUM, Array, Column, Keys, Kind, Operator, Ordered
 from scopefe.errors import DataError
 
 FeatureKind = Literal["numerical", "ordinal", "categorical"]
+Holds = Literal["text", "numbers", "truth values"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +216,7 @@ def number_keys(values: Array) -> Keys:
     return Keys(full, labels)
 
 
-def text_keys(series: pd.Series[Any], missing_as: str | None = None) -> Keys:
+def text_keys(series: pd.Series[Any], missing_as: str | None = None, holds: Holds | None = None) -> Keys:
     """Read any column as categories.
 
     Labels are text, or floats for numbers that these can hold; booleans are the texts ``True`` and ``False``.
@@ -227,11 +228,13 @@ def text_keys(series: pd.Series[Any], missing_as: str | None = None) -> Keys:
         The column.
     missing_as
         Label that stands for missing values; None leaves them missing.
+    holds
+        What the column is known to hold.
 
     Raises
     ------
     DataError
-        If it holds lists, mappings or the like.
+        If it holds lists, mappings or the like, or nothing of what it should.
     """
     if isinstance(series.dtype, pd.CategoricalDtype):
         codes = series.cat.codes.to_numpy().astype(np.int64)
@@ -245,7 +248,10 @@ def text_keys(series: pd.Series[Any], missing_as: str | None = None) -> Keys:
             raise DataError(f"column {str(series.name)!r} holds values of type {kind}; drop it") from None
         raw = list(uniques)
         ordered = False
-    labels = [label_of(v) for v in raw]
+    try:
+        labels = labels_as([label_of(v) for v in raw], holds)
+    except ValueError as error:
+        raise DataError(f"column {str(series.name)!r} {error}") from None
     kept = list(dict.fromkeys(labels))
     if not ordered:
         kept.sort(key=lambda v: (isinstance(v, str), v))
@@ -269,6 +275,34 @@ def label_of(value: Any) -> str | float:
         return float(value) if not isinstance(value, pd.Timestamp | pd.Timedelta) else str(value)
     except (TypeError, ValueError):
         return str(value)
+
+
+def labels_as(labels: Sequence[Any], holds: str | None) -> list[Any]:
+    """Return the labels of a column as those of one that held text, numbers or truth values.
+
+    Truth values may be given as 0 and 1.
+
+    Raises
+    ------
+    ValueError
+        If one is a number instead of text, or text instead of a number.
+    """
+    truth = {0.0: "False", 1.0: "True"} if holds == "truth values" else {}
+    found = [truth.get(label, label) for label in labels]
+    for label in found:
+        if holds is not None and isinstance(label, str) == (holds == "numbers"):
+            raise ValueError(f"holds {label!r}, but held {holds} when the recipe was made")
+    return found
+
+
+def held_by(labels: Sequence[str | float]) -> Holds | None:
+    """Return what a column of these labels holds; None if text and numbers, or nothing."""
+    of_text = {isinstance(label, str) for label in labels}
+    if len(of_text) != 1:
+        return None
+    if of_text == {False}:
+        return "numbers"
+    return "truth values" if {"False", "True"}.issuperset(labels) else "text"
 
 
 def label_array(labels: Sequence[str | float]) -> Array:

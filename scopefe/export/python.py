@@ -15,14 +15,14 @@ import numpy as np
 import scopefe
 from scopefe.components import Array, Lookup
 from scopefe.data.datetimes import part, part_of, times_of
-from scopefe.data.table import label_of
+from scopefe.data.table import label_of, labels_as
 from scopefe.export import standalone
 from scopefe.export.forms import Form, forms
 from scopefe.recipe.arrays import LARGE, atomically
 from scopefe.recipe.recipe import FittedFeature, Input, Recipe
 
 WIDTH = 100
-IMPORT = "from scopefe.data.table import label_of\n\n"
+IMPORT = "from scopefe.data.table import label_of, labels_as\n\n"
 HEAD = f'''\
 """The features of a recipe, exported by scopefe {scopefe.__version__}; needs numpy and pandas.
 
@@ -69,7 +69,11 @@ def _module(recipe: Recipe, aside: dict[str, Array] | None) -> str:
     """Return the module; large arrays go to `aside`, if there is one."""
     given = forms(recipe, "python")
     source = inspect.getsource(standalone).replace(IMPORT, "")
-    shared = [label_of, *((times_of, part_of, part) if any(i.time_part for i in recipe.inputs) else ())]
+    shared = [
+        label_of,
+        labels_as,
+        *((times_of, part_of, part) if any(i.time_part for i in recipe.inputs) else ()),
+    ]
     return "\n".join(
         [
             HEAD + source[source.index("\nfrom __future__") :],
@@ -130,7 +134,8 @@ def _transform(recipe: Recipe, given: list[Form]) -> Iterator[str]:
     for i in recipe.inputs:
         if i.kind == "categorical":
             missing = "" if i.missing_as is None else f", missing_as={i.missing_as!r}"
-            yield f"        {i.name!r}: categories({_series(i)}{missing}),"
+            holds = "" if i.holds is None else f", holds={i.holds!r}"
+            yield f"        {i.name!r}: categories({_series(i)}{missing}{holds}),"
         elif i.name in keys:
             yield f"        {i.name!r}: number_categories(x[{i.name!r}]),"
     yield "    }"

@@ -11,7 +11,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import sqlglot
@@ -20,6 +19,7 @@ from sqlglot.errors import SqlglotError
 
 from scopefe.components import Array, Lookup, Operator
 from scopefe.data.datetimes import TimePart
+from scopefe.data.table import Holds, held_by
 from scopefe.errors import ComponentError, RecipeError, first_line
 from scopefe.export.forms import Form, forms
 from scopefe.recipe.recipe import Input, Recipe
@@ -29,6 +29,7 @@ LARGEST, BEYOND_SINGLE = 1.7976931348623157e308, 3.4028235677973366e38
 WITH_SINGLE, WITH_ASOF, WITH_INTERVALS = ("duckdb", "postgres"), ("duckdb",), ("duckdb", "postgres")
 ROWS_PER_INSERT, WIDTH = 1000, 110
 SECONDS, WEEK, THURSDAY = 86_400.0, 7, 3
+TRUTH = {"true": "True", "false": "False", "1": "True", "0": "False"}
 LONGEST_NAME = {"postgres": 63, "bigquery": 300, "snowflake": 255}
 
 
@@ -41,7 +42,7 @@ class Column:
 
     input: Input
     name: str
-    holds: Literal["numbers", "text", "truth values"]
+    holds: Holds
     single: bool
 
     @property
@@ -116,17 +117,16 @@ def _source(table: str, dialect: str) -> exp.Table:
 
 
 def _columns(recipe: Recipe, given: Sequence[Form], dialect: str) -> dict[str, Column]:
-    """Return the columns that are read; what categories are is told by the labels that were learned."""
+    """Return the columns that are read; what categories are is told by the labels if the recipe does not."""
     labels: dict[str, set[str | float]] = {}
     for feature, form in zip(recipe.features, given, strict=True):
         for place, keys in form.keys.items() if isinstance(form, Lookup) else ():
             labels.setdefault(feature.inputs[place], set()).update(keys.tolist())
 
-    def holds(i: Input) -> Literal["numbers", "text", "truth values"]:
-        known = labels.get(i.name, set()) - {i.missing_as}
-        if i.kind != "categorical" or (known and not any(isinstance(label, str) for label in known)):
+    def holds(i: Input) -> Holds:
+        if i.kind != "categorical":
             return "numbers"
-        return "truth values" if known and known <= {"True", "False"} else "text"
+        return i.holds or held_by([v for v in labels.get(i.name, ()) if v != i.missing_as]) or "text"
 
     singles = dialect in WITH_SINGLE
     return {
@@ -262,7 +262,10 @@ def _read(column: Column) -> exp.Expr:
     if column.type == TEXT:
         text: exp.Expr = exp.cast(raw, TEXT)
         if column.holds == "truth values":
-            text = exp.case(text).when("'true'", "'True'").when("'false'", "'False'").else_(text)
+            truth = exp.case(text).else_(text)
+            for given, label in TRUTH.items():
+                truth = truth.when(exp.Literal.string(given), exp.Literal.string(label))
+            text = truth
         if missing_as is None:
             return text
         return exp.Coalesce(this=text, expressions=[exp.Literal.string(missing_as)])

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from scopefe.data.table import label_of
+from scopefe.data.table import label_of, labels_as
 
 Array = npt.NDArray[Any]
 nan, inf = float("nan"), float("inf")
@@ -105,10 +105,13 @@ def number_categories(values: Array) -> Category:
     return Category(codes, labels.tolist())
 
 
-def categories(series: pd.Series[Any], missing_as: str | None = None) -> Category:
+def categories(series: pd.Series[Any], missing_as: str | None = None, holds: str | None = None) -> Category:
     """Return a column as categories; `missing_as` is the one that missing values are, if any."""
     codes, values = pd.factorize(series.array)
-    labels: list[Any] = [label_of(value) for value in values]
+    try:
+        labels = labels_as([label_of(value) for value in values], holds)
+    except ValueError as error:
+        raise ValueError(f"column {str(series.name)!r} {error}") from None
     if missing_as is not None:
         codes = np.where(codes < 0, len(labels), codes)
         labels.append(missing_as)

@@ -10,7 +10,7 @@ import numpy as np
 
 from scopefe.components import Keys, Operator
 from scopefe.data.datetimes import TimePart
-from scopefe.data.table import Feature, Table, arguments_of
+from scopefe.data.table import Feature, Table, arguments_of, held_by
 from scopefe.recipe.distribution import Distribution
 from scopefe.recipe.recipe import FittedFeature, Input, Recipe
 from scopefe.space.expression import Apply, Expression, Leaf
@@ -48,17 +48,17 @@ def fit_recipe(
             used.setdefault(i, compact(table[position[i]]))
         state = operator.fit(*arguments_of(operator, [used[i] for i in inputs]))
         features.append(FittedFeature(new, expression, operator, state, gain, importance))
-    inputs_read = tuple(
-        Input(
-            f.name,
-            f.kind,
-            f.values is not None and f.values.dtype == np.float32,
-            missing_as if f.kind == "categorical" else None,
-            (time_parts or {}).get(f.name),
-        )
-        for f in used.values()
-    )
+    inputs_read = tuple(_input(f, missing_as, (time_parts or {}).get(f.name)) for f in used.values())
     return Recipe(name, tuple(features), inputs_read, key)
+
+
+def _input(feature: Feature, missing_as: str | None, time_part: TimePart | None) -> Input:
+    """Say how a feature is read."""
+    if feature.kind != "categorical":
+        single = feature.values is not None and feature.values.dtype == np.float32
+        return Input(feature.name, feature.kind, single, time_part=time_part)
+    holds = held_by([label for label in feature.keys.labels.tolist() if label != missing_as])
+    return Input(feature.name, feature.kind, False, missing_as, time_part, holds)
 
 
 def described(recipe: Recipe, table: Table) -> Recipe:

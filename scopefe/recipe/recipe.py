@@ -19,7 +19,7 @@ from scopefe.components import CAT, Array, Operator, State
 from scopefe.data.datetimes import Part, TimePart, part, times_of
 from scopefe.data.kinds import encode_column, numbers
 from scopefe.data.source import in_library_of, to_pandas
-from scopefe.data.table import Feature, FeatureKind, arguments_of, finite, number_keys
+from scopefe.data.table import Feature, FeatureKind, Holds, arguments_of, finite, number_keys
 from scopefe.errors import DataError, RecipeError, UnknownNameError, suggestion
 from scopefe.recipe.arrays import atomically, from_json, read_tables, to_json, write_tables
 from scopefe.recipe.distribution import Distribution
@@ -47,6 +47,8 @@ class Input:
         Category that stands for missing values.
     time_part
         What it is a part of, if it is no column itself.
+    holds
+        What its categories are; None if text and numbers, or not known.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Input:
     single: bool
     missing_as: str | None = None
     time_part: TimePart | None = None
+    holds: Holds | None = None
 
     @property
     def column(self) -> str:
@@ -89,7 +92,7 @@ class Input:
             if self.time_part is not None:
                 series = part(series, self.time_part.part, self.time_part.zone)
             if self.kind == "categorical":
-                return encode_column(self.name, series, self.kind, self.missing_as)
+                return encode_column(self.name, series, self.kind, self.missing_as, self.holds)
             values = numbers(self.name, series).astype(np.float32 if self.single else np.float64)
         except (DataError, ValueError) as error:
             raise RecipeError(str(error)) from None
@@ -295,7 +298,8 @@ def _text(document: dict[str, Any]) -> str:
 def _input_json(i: Input) -> dict[str, Any]:
     of = {} if i.time_part is None else asdict(i.time_part)
     kind = "float32" if i.single else "float64"
-    return {"name": i.name, **of, "kind": i.kind, "type": kind, "missing_as": i.missing_as}
+    holds = {} if i.holds is None else {"holds": i.holds}
+    return {"name": i.name, **of, "kind": i.kind, "type": kind, "missing_as": i.missing_as, **holds}
 
 
 def _input(item: dict[str, Any]) -> Input:
@@ -304,7 +308,11 @@ def _input(item: dict[str, Any]) -> Input:
     if "part" in item and item["part"] not in get_args(Part):
         raise RecipeError(f"there is no part {item['part']!r}")
     time_part = TimePart(item["column"], item["part"], item["zone"]) if "part" in item else None
-    return Input(item["name"], item["kind"], item["type"] == "float32", item["missing_as"], time_part)
+    holds = item.get("holds")
+    if holds is not None and holds not in get_args(Holds):
+        raise RecipeError(f"there are no columns of {holds!r}")
+    single = item["type"] == "float32"
+    return Input(item["name"], item["kind"], single, item["missing_as"], time_part, holds)
 
 
 def _feature_json(number: int, feature: FittedFeature, tables: dict[str, Array] | None) -> dict[str, Any]:
