@@ -21,6 +21,7 @@ from scopefe.audit.model import AuditFacts
 from scopefe.audit.ranking import Ranking
 from scopefe.cli.main import cli
 from scopefe.data.dataset import load_dataset
+from scopefe.report.audited import render
 from scopefe.run.auditing import Scored, audit_pool
 from scopefe.run.engines import engine_of
 from scopefe.run.store import Store
@@ -227,8 +228,24 @@ def test_an_audit_keeps_to_the_budget_of_candidates():
         audit_pool(spec_of("execution.budget.max_candidates=10"), data=frame())
 
 
+def test_gains_are_counted_in_and_out_of_the_pool_over_one_range():
+    found = audit_pool(spec_of("scope.operators={gate: list, use: ['*', freq]}"), data=frame(), seeds=5)
+    low, high = found.gain_range
+    assert low < high
+    for side in (found.inside, found.outside):
+        assert sum(side.counts) == side.candidates
+        assert side.quantiles["0"] >= low or side.counts[0] > 0
+        assert side.quantiles["1"] <= high or side.counts[-1] > 0
+    older = found.model_dump(exclude={"gain_range": True, "inside": {"counts"}, "outside": {"counts"}})
+    page = render([found, AuditFacts.model_validate(older)])
+    assert page.count('<svg class="hist"') == 2
+    for random_pool in found.controls:
+        assert page.count(f"<code>{random_pool.control}</code>") == 2
+
+
 def test_an_empty_pool_is_audited():
     found = audit_pool(spec_of("scope.operators={gate: list, use: []}"), data=frame(), seeds=5)
+    assert "The pool is empty." in render([found])
     assert found.enrichment.pool == 0
     assert found.enrichment.enrichment is None
     assert found.controls == []
@@ -247,6 +264,10 @@ def test_the_command_prints_json_and_writes_a_file(tmp_path):
     (facts,) = json.loads(run.stdout)
     assert facts["enrichment"]["pool"] == facts["fresh"]["enrichment"]["pool"] == 10
     assert json.loads(written.read_text()) == [facts]
+    page = written.with_suffix(".html")
+    again = CliRunner().invoke(cli, [*asked[:-1], str(page)])
+    assert again.exit_code == 0, again.stderr
+    assert "Audit of small" in page.read_text()
     assert "of the best 10" in run.stderr
     assert "on the rows of the search, as in the paper:\n    enrichment" in run.stderr
     assert re.search(r"on fresh rows, 60 test rows in 5 folds.*:\n    enrichment", run.stderr)

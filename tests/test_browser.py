@@ -12,8 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_report_html import MAKERS
+from test_report_html import MAKERS, NASTY
 
+from scopefe.audit.model import (
+    AuditFacts,
+    ControlFacts,
+    EnrichmentFacts,
+    FreshFacts,
+    GainFacts,
+    LostFacts,
+    MatchedFacts,
+    PartFacts,
+    RecallFacts,
+)
+from scopefe.report import audited
 from scopefe.report.html import render
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -90,6 +102,48 @@ def in_browser(folder: Path, *pages: tuple[str, int], dark: bool = False) -> lis
     return list(json.loads(html.unescape(match[1])))
 
 
+def audit() -> AuditFacts:
+    """Return an audit with long names, and all that an audit may have."""
+    name = NASTY + "x" * 200
+    enriched = EnrichmentFacts(
+        universe=9000, pool=100, hits=30, coverage=0.3, expected_coverage=1 / 90, enrichment=27.0, p=1e-40
+    )
+    gains = GainFacts(
+        candidates=50, positive=9, quantiles={"0": -1e-9, "0.5": 0, "1": 3.5}, counts=[40, 0, 10]
+    )
+    parts = [
+        PartFacts(part=f"{name}{i}", universe=9 + i, pool=i, best=3, hits=1, enrichment=i) for i in range(9)
+    ]
+    recall = [RecallFacts(best=10, found=7, recall=0.7)]
+    lost = LostFacts(rank=1, formula=name, gain=None, gain_rank=8, in_pool=False, lost_by="pairs")
+    return AuditFacts(
+        scopefe="1",
+        name=name,
+        dataset=name,
+        fingerprint="f" * 32,
+        protocol="cross-fitted",
+        train_rows=80,
+        selection_rows=20,
+        failed=1,
+        enrichment=enriched,
+        inside=gains,
+        outside=gains,
+        gain_range=(-1.0, 2.0),
+        operators=parts,
+        clusters=parts,
+        recall=recall,
+        selected=[lost, lost.model_copy(update={"gain": 2.0, "in_pool": True, "lost_by": None})],
+        controls=[ControlFacts(control="random-pair", seeds=9, median_difference=-0.5, p=0.25)],
+        matched=[
+            MatchedFacts(
+                against=name, budget=9, enrichment=1, range=(0.5, 1.5), other=2, other_range=(1.5, 2.5)
+            )
+        ],
+        fresh=FreshFacts(rows=40, folds=5, agreement=0.5, enrichment=enriched, tenth=3.0, recall=recall),
+        seconds={},
+    )
+
+
 def contrast(one: str, other: str) -> float:
     """Return the contrast ratio of two colours (WCAG 2.2)."""
 
@@ -103,7 +157,8 @@ def contrast(one: str, other: str) -> float:
 
 
 def test_pages_fit_load_nothing_and_sort(tmp_path):
-    pages = [(render(build()), width) for build in MAKERS.values() for width in (1280, 390)]
+    texts = [*(render(build()) for build in MAKERS.values()), audited.render([audit()])]
+    pages = [(text, width) for text in texts for width in (1280, 390)]
     for (page, width), found in zip(pages, in_browser(tmp_path, *pages), strict=True):
         assert (found["width"], found["met"], found["loaded"]) == (width, [], [])
         assert found["needed"] <= width, found["wide"][-1][:500]

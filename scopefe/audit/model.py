@@ -54,6 +54,9 @@ class GainFacts(Facts):
     quantiles: dict[str, float] = Field(
         description="Gain by quantile, from 0 to 1; empty without candidates."
     )
+    counts: list[int] = Field(
+        [], description="Candidates by bins of equal width over `gain_range`; the outer ones have all beyond."
+    )
 
 
 class PartFacts(Facts):
@@ -140,6 +143,9 @@ class AuditFacts(Facts):
     enrichment: EnrichmentFacts = Field(description="On the rows of the search, as is all but `fresh`.")
     inside: GainFacts
     outside: GainFacts
+    gain_range: tuple[float, float] | None = Field(
+        None, description="Between which 98 % of all gains are; None if none is known."
+    )
     operators: list[PartFacts]
     clusters: list[PartFacts] = Field(
         description="Two-input candidates by cluster, where features have them."

@@ -8,25 +8,17 @@ from pathlib import Path
 import click
 
 from scopefe.audit.model import AuditFacts, EnrichmentFacts, RecallFacts
-from scopefe.audit.statistics import adjusted
 from scopefe.cli.options import Given, OutputFile, as_json, cache_override, given_specs, no_cache, verbosity
 from scopefe.cli.output import Settings, one_line, pass_settings, print_json, whole_file
 from scopefe.cli.progress import showing_progress
+from scopefe.report.audited import Adjusted, render
 from scopefe.report.tables import p_value
 from scopefe.run.auditing import audit_pool
 from scopefe.run.store import Store
 
 
-def told(facts: AuditFacts, q: float, controls: list[float]) -> str:
-    """Return what an audit found, in a few lines for people.
-
-    Parameters
-    ----------
-    q
-        Adjusted p-value of the enrichment.
-    controls
-        Those of its controls.
-    """
+def told(facts: AuditFacts, q: Adjusted) -> str:
+    """Return what an audit found, in a few lines for people."""
     found, fresh = facts.enrichment, facts.fresh
     lines = [
         f"{facts.name}: {found.pool:,} of {found.universe:,} unique candidates of {facts.dataset}, scored on "
@@ -34,15 +26,15 @@ def told(facts: AuditFacts, q: float, controls: list[float]) -> str:
     ]
     if found.enrichment is None:
         return f"{lines[0]}\n  the pool is empty"
-    p = f"p {p_value(found.p)}, q {p_value(q)}"
+    p = f"p {p_value(found.p)}, q {p_value(q.pool)}"
     lines += held("the rows of the search, as in the paper", found, facts.recall, p)
     if fresh is not None:
         noise = "" if fresh.agreement is None else f", whose gains correlate by {fresh.agreement:.2f}"
         rows = f"fresh rows, {fresh.rows:,} test rows in {fresh.folds} folds{noise}"
         lines += held(rows, fresh.enrichment, fresh.recall, f"p {p_value(fresh.enrichment.p)}")
     lines += [
-        f"  {c.control}: ΔE {c.median_difference:+.3f} (p {p_value(c.p)}, q {p_value(q)})"
-        for c, q in zip(facts.controls, controls, strict=True)
+        f"  {c.control}: ΔE {c.median_difference:+.3f} (p {p_value(c.p)}, q {p_value(own)})"
+        for c, own in zip(facts.controls, q.controls, strict=True)
     ]
     kept = sum(s.in_pool for s in facts.selected)
     lines.append(
@@ -68,6 +60,13 @@ def held(rows: str, found: EnrichmentFacts, recall: Sequence[RecallFacts], p: st
     ]
 
 
+def text_of(found: Sequence[AuditFacts], suffix: str) -> str:
+    """Return what is written into a file of this suffix."""
+    if suffix == ".html":
+        return render(found)
+    return "[\n" + ",\n".join(facts.model_dump_json(indent=1) for facts in found) + "\n]\n"
+
+
 @click.command("audit")
 @given_specs
 @click.option("--controls", type=click.IntRange(min=1), default=1000, help="Random pools of each control.")
@@ -76,7 +75,12 @@ def held(rows: str, found: EnrichmentFacts, recall: Sequence[RecallFacts], p: st
     is_flag=True,
     help="Score every candidate on the test rows too, five times: no gate and no selection saw these.",
 )
-@click.option("-o", "--output", type=OutputFile(".json"), help="File to write the audits to.")
+@click.option(
+    "-o",
+    "--output",
+    type=OutputFile(".json", ".html"),
+    help="File to write the audits to, as data or a page.",
+)
 @no_cache
 @as_json
 @verbosity
@@ -103,16 +107,12 @@ def command(
             audit_pool(spec, seeds=controls, fresh=fresh, store=store, listener=listener)
             for spec in given.load(*cache_override(no_cache))
         ]
-    q = adjusted([facts.enrichment.p for facts in found], "fdr_bh").tolist()
-    jointly = iter(adjusted([c.p for facts in found for c in facts.controls], "fdr_bh").tolist())
-    for facts, own in zip(found, q, strict=True):
-        settings.say(told(facts, own, [next(jointly) for _ in facts.controls]))
+    for facts, q in zip(found, Adjusted.of(found), strict=True):
+        settings.say(told(facts, q))
     documents = [facts.model_dump(mode="json") for facts in found]
     if output is not None:
         with whole_file(output) as path:
-            path.write_text(
-                "[\n" + ",\n".join(f.model_dump_json(indent=1) for f in found) + "\n]\n", encoding="utf-8"
-            )
+            path.write_text(text_of(found, output.suffix.lower()), encoding="utf-8")
         settings.say(f"wrote {output}")
     if json:
         print_json(documents)

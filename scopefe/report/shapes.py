@@ -25,10 +25,16 @@ def histogram(values: Array) -> HistogramFacts | None:
     low, high = np.quantile(known, [0.01, 0.99])
     if low == high:
         low, high = known.min(), known.max()
-    span, bins = high / 2 - low / 2, BINS if high > low else 1
-    place = (known / 2 - low / 2) / (span or 1.0) * bins
-    counts = np.bincount(np.clip(place, 0, bins - 1).astype(np.int64), minlength=bins)
-    return HistogramFacts(low=_short(low), high=_short(high), counts=counts.tolist())
+    counts = in_bins(known, low, high, BINS if high > low else 1)
+    return HistogramFacts(low=_short(low), high=_short(high), counts=counts)
+
+
+def in_bins(values: Array, low: float, high: float, bins: int) -> list[int]:
+    """Count finite values in bins of equal width; the outer ones have all beyond."""
+    span = high / 2 - low / 2
+    place = (values / 2 - low / 2) / (span or 1.0) * bins
+    counts: list[int] = np.bincount(np.clip(place, 0, bins - 1).astype(np.int64), minlength=bins).tolist()
+    return counts
 
 
 def shape(values: Array, target: Array, labels: Labels, *, categorical: bool) -> ShapeFacts:

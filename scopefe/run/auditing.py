@@ -28,6 +28,8 @@ from scopefe.audit.ranking import Ranking
 from scopefe.components import Array
 from scopefe.data.dataset import Dataset
 from scopefe.errors import DataError, RunError, SpecError
+from scopefe.report.model import HistogramFacts
+from scopefe.report.shapes import histogram, in_bins
 from scopefe.run.budgets import Watch
 from scopefe.run.compiling import Compiled, compile
 from scopefe.run.progress import Listener, silent
@@ -229,7 +231,7 @@ def audit_pool(
             _matched(ranking, inside, name, scored.compile(other), seeds)
             for name, other in (against or {}).items()
         ]
-    enrichment = ranking.enrichment(inside)
+    enrichment, counted = ranking.enrichment(inside), histogram(ranking.gains)
     return AuditFacts(
         scopefe=scopefe.__version__,
         name=spec.name,
@@ -240,8 +242,9 @@ def audit_pool(
         selection_rows=len(scored.data.rows.selection),
         failed=int(np.isnan(ranking.gains).sum()),
         enrichment=EnrichmentFacts.of(enrichment),
-        inside=_gains(ranking.gains[inside]),
-        outside=_gains(ranking.gains[~inside]),
+        inside=_gains(ranking.gains[inside], counted),
+        outside=_gains(ranking.gains[~inside], counted),
+        gain_range=None if counted is None else (counted.low, counted.high),
         operators=_by_operator(ranking, inside),
         clusters=_by_cluster(ranking, inside, compiled.clusters),
         recall=_recall(ranking, inside),
@@ -296,13 +299,15 @@ def _matched(ranking: Ranking, inside: Array, name: str, other: Compiled, seeds:
     )
 
 
-def _gains(gains: Array) -> GainFacts:
+def _gains(gains: Array, counted: HistogramFacts | None) -> GainFacts:
+    """Describe gains, counted in the bins of a histogram of all."""
     known = gains[~np.isnan(gains)]
     quantiles = np.quantile(known, QUANTILES).tolist() if len(known) else []
     return GainFacts(
         candidates=len(gains),
         positive=int((known > 0).sum()),
         quantiles={f"{q:g}": float(v) for q, v in zip(QUANTILES, quantiles, strict=False)},
+        counts=[] if counted is None else in_bins(known, counted.low, counted.high, len(counted.counts)),
     )
 
 
