@@ -690,11 +690,32 @@ def test_a_table_of_types_is_transformed_part_by_part_and_keeps_them(tmp_path, f
     assert list(read_file(target)) == list(expected)
 
 
+@pytest.mark.parametrize("to", ["csv", "csv.zip", "parquet", "feather"])
+@pytest.mark.parametrize("form", ["csv", "parquet", "feather", "batches"])
+def test_a_table_without_rows_gives_one(tmp_path, form, to):
+    frame = invented()
+    recipe, _ = fit_every_operator(frame)
+    source, target = tmp_path / f"in.{form.replace('batches', 'arrow')}", tmp_path / f"out.{to}"
+    table = pa.Table.from_pandas(frame.iloc[:0])
+    if form == "csv":
+        frame.iloc[:0].to_csv(source, index=False)
+    elif form == "parquet":
+        pq.write_table(table, source)
+    elif form == "feather":
+        pyarrow.feather.write_feather(table, source)
+    else:
+        with pa.ipc.new_file(str(source), table.schema):
+            pass
+    assert transform_file(recipe, source, target) == (0, len(frame.columns) + len(recipe.features))
+    found = read_csv(target) if to.startswith("csv") else read_file(target)
+    assert (len(found), list(found)) == (0, [*frame, *recipe.transform(frame)])
+
+
 def test_files_that_cannot_be_transformed_leave_nothing_new(tmp_path):
     recipe = fit(pd.DataFrame({"x": [1.0, 2.0], "n": [3.0, 4.0]}), ("*", "x", "n"))
     empty = tmp_path / "empty.csv"
-    empty.write_text("x,n\n")
-    with pytest.raises(DataError, match="the table has no rows"):
+    empty.write_text("")
+    with pytest.raises(DataError, match="cannot be read as csv"):
         transform_file(recipe, empty, tmp_path / "out.csv")
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(b"PAR1")

@@ -32,8 +32,8 @@ def transform_file(
 ) -> tuple[int, int]:
     """Write a table with the features of a recipe beside its own columns.
 
-    Only some rows are in memory at a time, but for a CSV file that becomes Parquet or Arrow: its types are
-    those of all its rows.
+    A table without rows gives one. Only some rows are in memory at a time, but for a CSV file that becomes
+    Parquet or Arrow: its types are those of all its rows.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def transform_file(
     Raises
     ------
     DataError
-        If the table cannot be read, has no rows, or has a column of a feature's name.
+        If the table cannot be read, or has a column of a feature's name.
     RecipeError
         If it lacks a column that the recipe reads, or one does not hold what it should.
     """
@@ -107,33 +107,26 @@ def _parts(
         read = _csv_parts(path, {i.column for i in recipe.inputs}, rows)
     else:
         read = _arrow_parts(path, formats, rows or ROWS)
-    empty = True
     try:
-        for part in read:
-            empty = False
-            yield part
+        yield from read
     except ScopefeError:
         raise
     except Exception as error:
         raise DataError(f"{str(path)!r} cannot be read as {formats[0]}: {first_line(error)}") from error
-    if empty:
-        raise DataError("the table has no rows")
 
 
 def _csv_parts(path: Path, inputs: set[str], rows: int | None) -> Iterator[tuple[pd.DataFrame, Columns]]:
     """Yield parts of a CSV file: what a recipe reads, typed as all rows tell, and the text as it stands."""
     if rows is None:
         frame = read_csv(path)
-        yield from [(frame, frame)] if len(frame) else []
+        yield frame, frame
         return
     types = _types(path, inputs, rows)
     with (
         read_csv(path, chunksize=rows, dtype=types) as frames,
         read_csv(path, chunksize=rows, dtype=str, keep_default_na=False) as texts,
     ):
-        for frame, text in zip(frames, texts, strict=True):
-            if len(frame):
-                yield frame, text
+        yield from zip(frames, texts, strict=True)
 
 
 def _types(path: Path, inputs: set[str], rows: int) -> dict[str, Any]:
@@ -156,14 +149,16 @@ def _types(path: Path, inputs: set[str], rows: int) -> dict[str, Any]:
 def _arrow_parts(path: Path, formats: list[str], rows: int) -> Iterator[tuple[pd.DataFrame, Columns]]:
     for table in _tables(path, formats[0], rows):
         refuse_twice(table.column_names)
-        if table.num_rows:
-            frame = table.to_pandas()
-            yield frame, frame if formats[1] == "csv" else table
+        frame = table.to_pandas()
+        yield frame, frame if formats[1] == "csv" else table
 
 
 def _tables(path: Path, kind: str, rows: int) -> Iterator[pa.Table]:
+    """Yield a file's tables: one without rows if there are none."""
     if kind == "parquet":
         with pq.ParquetFile(path) as file:
+            if not file.metadata.num_rows:
+                yield file.schema_arrow.empty_table()
             for batch in file.iter_batches(rows):
                 yield pa.Table.from_batches([batch], file.schema_arrow)
         return
@@ -173,6 +168,8 @@ def _tables(path: Path, kind: str, rows: int) -> Iterator[pa.Table]:
         yield pyarrow.feather.read_table(path)
         return
     with reader:
+        if not reader.num_record_batches:
+            yield reader.schema.empty_table()
         for number in range(reader.num_record_batches):
             yield pa.Table.from_batches([reader.get_batch(number)], reader.schema)
 
