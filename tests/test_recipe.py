@@ -402,6 +402,17 @@ def test_truth_values_may_be_numbers(given):
     np.testing.assert_array_equal(found.to_numpy(), [[2, 1.5], [1, 4], [np.nan, np.nan]])
 
 
+def test_integers_that_floats_cannot_hold_are_numbers_still():
+    large = 2**53 + 1
+    for learned in ([large, large + 2], [1, large], [1, 2]):
+        recipe = fit(pd.DataFrame({"k": learned}), ("freq", "k"), kinds={"k": "categorical"})
+        for new in ([1, large], [1, 2], [large, large + 2]):
+            expected = [learned.count(label) for label in new]
+            for found in (recipe.transform, lambda frame, r=recipe: in_python(r, frame)):
+                values = found(pd.DataFrame({"k": new})).iloc[:, 0]
+                np.testing.assert_array_equal(values, expected)
+
+
 def test_columns_of_text_and_numbers_take_both():
     recipe = fit(pd.DataFrame({"k": pd.Series([1, "a", "a"], dtype=object)}), ("freq", "k"))
     for labels, expected in [([1, 2], [1, 0]), (["a", "b"], [2, 0])]:

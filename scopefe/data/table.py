@@ -277,6 +277,11 @@ def label_of(value: Any) -> str | float:
         return str(value)
 
 
+def is_large(label: Any) -> bool:
+    """Whether a label may be that of an integer which floats cannot hold."""
+    return isinstance(label, str) and len(label) > 15 and label.removeprefix("-").isdecimal()
+
+
 def labels_as(labels: Sequence[Any], holds: str | None) -> list[Any]:
     """Return the labels of a column as those of one that held text, numbers or truth values.
 
@@ -290,14 +295,14 @@ def labels_as(labels: Sequence[Any], holds: str | None) -> list[Any]:
     truth = {0.0: "False", 1.0: "True"} if holds == "truth values" else {}
     found = [truth.get(label, label) for label in labels]
     for label in found:
-        if holds is not None and isinstance(label, str) == (holds == "numbers"):
+        if holds is not None and not is_large(label) and isinstance(label, str) == (holds == "numbers"):
             raise ValueError(f"holds {label!r}, but held {holds} when the recipe was made")
     return found
 
 
 def held_by(labels: Sequence[str | float]) -> Holds | None:
-    """Return what a column of these labels holds; None if text and numbers, or nothing."""
-    of_text = {isinstance(label, str) for label in labels}
+    """Return what a column of these labels holds; None if text and numbers, or nothing that tells."""
+    of_text = {isinstance(label, str) for label in labels if not is_large(label)}
     if len(of_text) != 1:
         return None
     if of_text == {False}:

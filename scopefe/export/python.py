@@ -15,7 +15,7 @@ import numpy as np
 import scopefe
 from scopefe.components import Array, Lookup
 from scopefe.data.datetimes import part, part_of, times_of
-from scopefe.data.table import label_of, labels_as
+from scopefe.data.table import is_large, label_of, labels_as
 from scopefe.export import standalone
 from scopefe.export.forms import Form, forms
 from scopefe.recipe.arrays import LARGE, atomically
@@ -71,6 +71,7 @@ def _module(recipe: Recipe, aside: dict[str, Array] | None) -> str:
     source = inspect.getsource(standalone).replace(IMPORT, "")
     shared = [
         label_of,
+        is_large,
         labels_as,
         *((times_of, part_of, part) if any(i.time_part for i in recipe.inputs) else ()),
     ]

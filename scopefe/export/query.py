@@ -19,7 +19,7 @@ from sqlglot.errors import SqlglotError
 
 from scopefe.components import Array, Lookup, Operator
 from scopefe.data.datetimes import TimePart
-from scopefe.data.table import Holds, held_by
+from scopefe.data.table import Holds
 from scopefe.errors import ComponentError, RecipeError, first_line
 from scopefe.export.forms import Form, forms
 from scopefe.recipe.recipe import Input, Recipe
@@ -117,7 +117,7 @@ def _source(table: str, dialect: str) -> exp.Table:
 
 
 def _columns(recipe: Recipe, given: Sequence[Form], dialect: str) -> dict[str, Column]:
-    """Return the columns that are read; what categories are is told by the labels if the recipe does not."""
+    """Return the columns that are read; what categories are is told by the labels that were learned."""
     labels: dict[str, set[str | float]] = {}
     for feature, form in zip(recipe.features, given, strict=True):
         for place, keys in form.keys.items() if isinstance(form, Lookup) else ():
@@ -126,7 +126,10 @@ def _columns(recipe: Recipe, given: Sequence[Form], dialect: str) -> dict[str, C
     def holds(i: Input) -> Holds:
         if i.kind != "categorical":
             return "numbers"
-        return i.holds or held_by([v for v in labels.get(i.name, ()) if v != i.missing_as]) or "text"
+        known = labels.get(i.name, set()) - {i.missing_as}
+        if any(isinstance(label, str) for label in known):
+            return "truth values" if known <= {"True", "False"} else "text"
+        return "numbers" if known else i.holds or "text"
 
     singles = dialect in WITH_SINGLE
     return {
