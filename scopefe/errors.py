@@ -92,7 +92,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     known
         The names that exist.
     """
-    names = [str(k) for k in known]
+    names = list(dict.fromkeys(str(k) for k in known))
     close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.6)
     if close:
         return f"; did you mean {close[0]!r}?"

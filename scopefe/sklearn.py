@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
@@ -17,9 +18,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from scopefe.components import Array
 from scopefe.data.source import in_library_of
 from scopefe.errors import ScopefeError
+from scopefe.report.html import found
 from scopefe.run.executing import execute
-from scopefe.spec.loader import load_spec
+from scopefe.spec.loader import listed, load_spec
 from scopefe.spec.models import Spec
+
+logger = logging.getLogger(__name__)
 
 SPLIT = "train: 0.8, selection: 0.2, test: 0"
 
@@ -123,8 +127,10 @@ class ScopeFE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         try:
             run = execute(self._spec(by, settings), data=data, write=False)
         except ScopefeError as error:
-            raise ValueError(str(error)) from error
+            raise ValueError(str(error).replace("--set ", "overrides: ")) from error
         self.recipe_, self.report_ = run.recipe, run.report
+        if not run.recipe.features:
+            logger.warning("ScopeFE adds no feature. %s", found(run.report))
         return self
 
     def transform(self, X: Any) -> Any:
@@ -175,7 +181,7 @@ class ScopeFE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         ]
         chosen += [] if self.random_state is None else [f"seed={seed}"]
         chosen += [] if self.n_jobs is None else [f"execution.jobs={self.n_jobs}"]
-        return load_spec(self.spec, overrides=[*chosen, *self.overrides], modules=self.modules)
+        return load_spec(self.spec, overrides=[*chosen, *listed(self.overrides)], modules=self.modules)
 
     def _frame(self, table: Any, *, reset: bool) -> pd.DataFrame:
         """Return any table as a pandas frame with texts as names; arrays get some."""

@@ -393,6 +393,8 @@ def test_progress_in_lines_is_rare_and_tells_rate_and_remaining_time(
         "r: halving took 10.0 s",
     ]
     assert describe(Event("r", "s", "advanced", 4, None), 2.0) == "4 done, 2.0/s"
+    assert describe(Event("r", "s", "advanced", 2, 5), 50.0) == "2 of 5, 25.0 s each, about 75 s left"
+    assert describe(Event("r", "s", "advanced", 2, 5), 0.0) == "2 done"
 
 
 def test_bars_are_for_whoever_asks_for_them(capsys: pytest.CaptureFixture[str]) -> None:

@@ -257,7 +257,7 @@ def test_rows_without_a_target():
     frame = table()
     frame.loc[[1, 5, 119], "y"] = np.nan
     assert refused(frame) == (
-        "target 'y' is missing in 3 of 120 rows; write data.target.missing: drop to leave them out"
+        "target 'y' is missing in 3 of 120 rows; set data.target.missing=drop to leave them out"
     )
     data = load(frame, target={"column": "y", "missing": "drop"})
     assert data.table.rows == sum(data.rows.counts().values()) == 117
@@ -412,6 +412,8 @@ def test_a_file_that_a_package_ships():
         ("t.parquet", b"x,y\n1,2\n", "cannot be read as parquet: "),
         ("t.feather", b"x,y\n1,2\n", "cannot be read as arrow: "),
         ("t.csv", b"x,y\n", "the table has no rows"),
+        ("t.csv", b"x;y\n1,5;2\n", "t.csv' seem to be separated by ';': save it with commas"),
+        ("t.csv", b"x\ty\n1\t2\n", "t.csv' seem to be separated by '\\t': save it with commas"),
         ("t.csv", b"x,x,y\n1,2,3\n", "two columns are named 'x': rename one of them"),
     ],
 )

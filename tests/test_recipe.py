@@ -575,9 +575,12 @@ def test_a_file_that_is_something_else(content, tmp_path):
     assert "\n" not in str(error.value)
 
 
-def test_a_folder_is_no_recipe(tmp_path):
-    with pytest.raises(RecipeError, match="is no recipe"):
+def test_a_folder_stands_for_its_recipe(tmp_path):
+    with pytest.raises(RecipeError, match=r"there is no recipe '.*recipe\.json'"):
         Recipe.load(tmp_path)
+    recipe = fit(invented(), ("abs", "x"))
+    recipe.save(tmp_path / "recipe.json")
+    assert_same_recipe(Recipe.load(tmp_path), recipe)
 
 
 @pytest.mark.parametrize("version", [2, 0, "1", None])
@@ -656,8 +659,10 @@ def test_an_operator_of_ones_own_needs_its_module(tmp_path):
 
 def test_what_is_no_frame_is_refused():
     recipe = Recipe("n", (), (), "k")
-    with pytest.raises(RecipeError, match="must be a pandas, polars or pyarrow frame, not dict"):
-        recipe.transform({"x": [1.0]})
+    with pytest.raises(
+        RecipeError, match="must be a pandas, polars or pyarrow frame, not dict: a row becomes one by"
+    ):
+        recipe.transform({"x": 1.0})
 
 
 SPELLED = 'plain,n,x\n007,1,1.50\n,2,\nNA,,1e3\n"a,b",4,2\n'

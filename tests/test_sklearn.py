@@ -88,10 +88,13 @@ def test_classes_may_be_texts_and_groups_stay_together():
     assert list(found.feature_names_in_) == list(frame)
 
 
-def test_without_anything_that_helps_the_columns_come_out_alone():
+def test_without_anything_that_helps_the_columns_come_out_alone(caplog):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(200, 3)), columns=list("abc"))
-    found = ScopeFE(overrides=("baseline.max_trees=20",)).fit(frame, rng.normal(size=200))
+    with caplog.at_level("WARNING", "scopefe.sklearn"):
+        found = ScopeFE(overrides="baseline.max_trees=20").fit(frame, rng.normal(size=200))
+    (said,) = caplog.messages
+    assert said.startswith("ScopeFE adds no feature. ")
     pd.testing.assert_frame_equal(found.transform(frame), frame)
     assert list(found.get_feature_names_out()) == ["a", "b", "c"]
 
@@ -209,6 +212,12 @@ def test_what_cannot_be_used_is_a_value_error_in_one_line(spec, change, message)
     with pytest.raises(ValueError, match=message) as error:
         ScopeFE(spec, overrides=FEW).fit(frame, change.get("y", y))
     assert "\n" not in str(error.value)
+
+
+def test_settings_are_named_as_they_were_given():
+    frame, y = table()
+    with pytest.raises(ValueError, match=r"^overrides: selection\.kep=5: unknown key 'kep'"):
+        ScopeFE(overrides=["selection.kep=5"]).fit(frame, y)
 
 
 def test_missing_columns_are_named():

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import needs_data
 
@@ -121,8 +122,16 @@ def test_a_variant_loads_by_name_and_has_the_gates_of_the_paper(
 def test_the_quickstart_is_recommended_with_fewer_seeds() -> None:
     quickstart, variant = load_spec("quickstart"), load_spec("recommended")
     assert quickstart.evaluation.seeds == 5
-    own = {"name", "description", "evaluation"}
+    own = {"name": True, "description": True, "evaluation": True, "data": {"task"}}
     assert quickstart.model_dump(exclude=own) == variant.model_dump(exclude=own)
+
+
+def test_a_target_of_one_s_own_has_its_own_task(tmp_path: Path) -> None:
+    pd.DataFrame({"x": range(40), "late": [True, False] * 20}).to_csv(tmp_path / "t.csv", index=False)
+    for name in VARIANTS.keys() - {"quickstart"}:
+        data = {"source": str(tmp_path / "t.csv"), "target": "late"}
+        spec = load_spec({"extends": name, "name": "own", "data": data})
+        assert load_dataset(spec.data).labels.task == "binary"
 
 
 def test_the_quickstart_table_has_numbers_and_text() -> None:

@@ -15,6 +15,7 @@ from scopefe import registry
 from scopefe.cli.options import as_json, modules, verbosity
 from scopefe.cli.output import print_json, print_table
 from scopefe.components import Component, Operator, SpecPathMarker
+from scopefe.errors import ComponentError, UnknownNameError
 from scopefe.registry import Components, Registry
 
 BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
@@ -134,8 +135,12 @@ def command(context: click.Context, modules: tuple[str, ...], json: bool) -> Non
 @click.pass_context
 def show(context: click.Context, name: str, modules: tuple[str, ...], json: bool) -> None:
     """Tell signature, parameters, documentation and source of a component."""
-    known = registry.components([*context.meta["modules"], *modules])
-    found = [facts(sort, component) for sort, component in known.find(name)]
+    own = [*context.meta["modules"], *modules]
+    try:
+        found = [facts(sort, component) for sort, component in registry.components(own).find(name)]
+    except UnknownNameError as error:
+        hint = "" if own or "did you mean" in str(error) else "; one of your own needs --module FILE"
+        raise ComponentError(f"{error}{hint}") from None
     if json or context.meta["json"]:
         print_json(found)
     else:

@@ -11,6 +11,7 @@ from scopefe.cli.options import Given, as_json, cache_override, given_specs, no_
 from scopefe.cli.output import Settings, one_line, pass_settings, print_json
 from scopefe.cli.progress import showing_progress
 from scopefe.errors import RunError
+from scopefe.report.html import found
 from scopefe.report.model import EvaluationFacts, Report, Volatile
 from scopefe.run.executing import Run, execute, summary
 from scopefe.run.progress import Listener, silent
@@ -52,6 +53,8 @@ def told(run: Run) -> str:
     lines += [f"  {s.rank:>2}. {one_line(s.formula)}" for s in selected[:SHOWN]]
     if len(selected) > SHOWN:
         lines.append(f"      and {len(selected) - SHOWN} more")
+    if not selected:
+        lines.append(f"  {found(report)}")
     lines.append(f"  {_metric(report.evaluation)}")
     lines.append(f"  {_times(report.volatile)}")
     lines += [f"  {line}" for line in _failures(report)]
@@ -75,7 +78,7 @@ def _times(volatile: Volatile) -> str:
     run, stored = f"RUN {volatile.run_seconds:.1f} s", volatile.run_stored_seconds
     if not stored:
         return f"{run}; with data and evaluation {volatile.seconds:.1f} s"
-    return f"{run}, of which {stored:.1f} s from the store; this time all took {volatile.seconds:.1f} s"
+    return f"all took {volatile.seconds:.1f} s; {run}, of which {stored:.1f} s had been spent before (store)"
 
 
 def _failures(report: Report) -> list[str]:

@@ -10,9 +10,9 @@ import click
 
 from scopefe.cli.options import as_json, modules, verbosity
 from scopefe.cli.output import Settings, one_line, pass_settings, print_json
-from scopefe.cli.transform import load_recipe
 from scopefe.recipe.distribution import Distribution
 from scopefe.recipe.explaining import Explanation, explain
+from scopefe.recipe.recipe import Recipe
 
 
 def facts(explanation: Explanation) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def _values(found: Distribution | None, categories: Sequence[tuple[str | float, 
 @pass_settings
 def command(settings: Settings, recipe: Path, modules: tuple[str, ...], json: bool) -> None:
     """Say what the features of RECIPE (or of the run folder that has it) are, in words and numbers."""
-    fitted = load_recipe(recipe, modules)
+    fitted = Recipe.load(recipe, modules)
     explanations = explain(fitted)
     if json:
         features = [facts(e) for e in explanations]

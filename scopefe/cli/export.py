@@ -9,7 +9,6 @@ import click
 
 from scopefe.cli.options import OutputFile, modules, verbosity
 from scopefe.cli.output import Settings, pass_settings, print_or_write
-from scopefe.cli.transform import load_recipe
 from scopefe.errors import UnknownNameError
 from scopefe.export.python import to_python, write_python
 from scopefe.export.sql import to_sql
@@ -47,7 +46,7 @@ def command(
     chosen = {name: value for name, value in options.items() if value}
     if chosen and to != "sql":
         raise click.UsageError(f"--{next(iter(chosen)).replace('_', '-')} is for --to sql")
-    fitted = load_recipe(recipe, modules)
+    fitted = Recipe.load(recipe, modules)
     if to == "python" and output is not None:
         write_python(fitted, output)
         settings.say(f"wrote {output}")

@@ -10,8 +10,8 @@ import click
 
 from scopefe.cli.options import OutputFile, modules, verbosity
 from scopefe.cli.output import Settings, pass_settings, print_or_write
-from scopefe.cli.transform import load_recipe
 from scopefe.export.freezing import freeze, to_yaml
+from scopefe.recipe.recipe import Recipe
 from scopefe.spec.loader import find_spec_file, shipped_specs
 
 HEAD = """\
@@ -41,7 +41,7 @@ def frozen_spec(recipe: Path, spec: str | None, folder: Path, modules: Sequence[
     ScopefeError
         If the recipe cannot be read, or there is no such spec.
     """
-    fitted = load_recipe(recipe, modules)
+    fitted = Recipe.load(recipe, modules)
     extends = None
     if spec is not None:
         shipped = find_spec_file(spec).resolve().is_relative_to(shipped_specs().resolve())

@@ -11,7 +11,7 @@ import click
 
 from scopefe.cli.output import Settings
 from scopefe.run.bars import WORTH_A_LINE, progress
-from scopefe.run.progress import Event, Listener, silent
+from scopefe.run.progress import Event, Listener, pace, silent
 
 EVERY = 5.0
 
@@ -54,7 +54,9 @@ class Lines:
 def describe(event: Event, seconds: float) -> str:
     """Return how far a step is, how fast it goes, and how long it will take yet."""
     rate = event.done / seconds if seconds else 0.0
-    if event.total is None or not rate or event.done >= event.total:
-        return f"{event.done:,} done, {rate:,.1f}/s"
+    if not rate:
+        return f"{event.done:,} done"
+    if event.total is None or event.done >= event.total:
+        return f"{event.done:,} done, {pace(rate)}"
     left = (event.total - event.done) / rate
-    return f"{event.done:,} of {event.total:,}, {rate:,.1f}/s, about {left:,.0f} s left"
+    return f"{event.done:,} of {event.total:,}, {pace(rate)}, about {left:,.0f} s left"

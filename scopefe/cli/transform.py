@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -12,17 +11,6 @@ from scopefe.cli.output import Settings, pass_settings, whole_file
 from scopefe.recipe.files import transform_file
 from scopefe.recipe.recipe import Recipe
 from scopefe.spec.models import SUFFIXES
-
-
-def load_recipe(path: Path, modules: Sequence[str] = ()) -> Recipe:
-    """Read a recipe, or that of a run folder.
-
-    Raises
-    ------
-    RecipeError
-        If it cannot be read.
-    """
-    return Recipe.load(path / "recipe.json" if path.is_dir() else path, modules)
 
 
 @click.command("transform")
@@ -43,7 +31,7 @@ def command(
     settings: Settings, recipe: Path, data: Path, output: Path, only_new: bool, modules: tuple[str, ...]
 ) -> None:
     """Add the features of RECIPE (or of the run folder that has it) to the table DATA."""
-    fitted = load_recipe(recipe, modules)
+    fitted = Recipe.load(recipe, modules)
     with whole_file(output) as path:
         rows, columns = transform_file(fitted, data, path, only_new=only_new)
     settings.say(f"wrote {output}: {rows:,} rows, {columns:,} columns")

@@ -66,6 +66,8 @@ class Dataset:
         What the features that are parts of datetimes or durations are parts of, by name.
     weights
         What each row counts in a loss, float64, shape (rows,); None where all count the same.
+    left_out
+        How many rows of the source have no role, by reason.
     """
 
     table: Table
@@ -74,6 +76,7 @@ class Dataset:
     dropped: dict[str, str]
     time_parts: dict[str, TimePart] = field(default_factory=dict)
     weights: Array | None = None
+    left_out: dict[str, int] = field(default_factory=dict)
 
     @cached_property
     def development(self) -> Table:
@@ -202,7 +205,7 @@ def load_dataset(data: Data, frame: IntoDataFrame | None = None) -> Dataset:
         if data.target.missing == "error":
             raise DataError(
                 f"target {data.target.column!r} is missing in {int((~present).sum())} of {len(target)} rows; "
-                "write data.target.missing: drop to leave them out"
+                "set data.target.missing=drop to leave them out"
             )
         if rows is not None:
             rows = _among(rows, present)
@@ -226,13 +229,16 @@ def load_dataset(data: Data, frame: IntoDataFrame | None = None) -> Dataset:
         kinds=data.features.kinds,
         missing_as=data.features.missing_as,
     )
+    left_out = {"have no target": int((~present).sum()), "have no role in the split": len(table) - len(rows)}
     if data.sample is not None:
+        left_out["are not drawn into the sample"] = len(rows)
         rows = _sampled(rows, data.sample, labels.class_numbers)
+        left_out["are not drawn into the sample"] -= len(rows)
     _check_classes(labels, rows)
     _check_features(encoded, rows)
     if weights is not None:
         _check_weights(weights, rows)
-    return Dataset(encoded, labels, rows, dropped, time_parts, weights)
+    return Dataset(encoded, labels, rows, dropped, time_parts, weights, left_out)
 
 
 def _assigned(data: Data, table: pd.DataFrame, present: Array, labels: Labels) -> Rows:

@@ -21,6 +21,9 @@ EXACT: dict[str, Any] = {} if int(pd.__version__.split(".")[0]) >= 3 else {"floa
 """Options under which pandas reads the numbers of a CSV file to the last digit."""
 
 
+OTHER_SEPARATORS = (";", "\t", "|")
+
+
 def read(
     source: FileSource | PackageSource | SqlSource | FrameSource, frame: IntoDataFrame | None = None
 ) -> pd.DataFrame:
@@ -74,7 +77,8 @@ def to_pandas(frame: Any) -> pd.DataFrame:
         raise DataError(f"the frame cannot be read: {first_line(error)}") from error
     if isinstance(known, nw.LazyFrame):
         raise DataError("the data is lazy: collect it first")
-    raise DataError(f"the data must be a pandas, polars or pyarrow frame, not {type(frame).__name__}")
+    hint = ": a row becomes one by pd.DataFrame([row])" if isinstance(frame, Mapping | pd.Series) else ""
+    raise DataError(f"the data must be a pandas, polars or pyarrow frame, not {type(frame).__name__}{hint}")
 
 
 def in_library_of(frame: nw.DataFrame[Any], columns: Mapping[str, Array]) -> nw.DataFrame[Any]:
@@ -136,8 +140,16 @@ def read_csv(path: Path, **options: Any) -> Any:
         file = pa.input_stream(str(path), compression="zstd") if path.suffix.lower() == ".zst" else path
         return pd.read_csv(file, sep=separator(path), **given)
 
+    text: dict[str, Any] = {"header": None, "dtype": str, "keep_default_na": False}
+    names = opened(nrows=1, **text).iloc[0].tolist()
+    other = next((s for s in OTHER_SEPARATORS if s in names[0]), None)
+    if len(names) == 1 and other:
+        raise DataError(
+            f"the fields of {str(path)!r} seem to be separated by {other!r}: save it with commas, or with "
+            "tabs as .tsv, or read it by a query (data.source: {type: sql, query: …})"
+        )
     # the row after the header as well: one of more fields is refused, whose first would else be an index
-    names = opened(header=None, nrows=2, dtype=str, keep_default_na=False).iloc[0].tolist()
+    names = opened(nrows=2, **text).iloc[0].tolist()
     refuse_twice([name for name in names if name])
     return opened(low_memory=False, **EXACT, **options)
 

@@ -33,6 +33,9 @@ class Rows:
         """Training rows, then selection rows."""
         return np.concatenate([self.train, self.selection])
 
+    def __len__(self) -> int:
+        return len(self.train) + len(self.selection) + len(self.test)
+
     def counts(self) -> dict[str, int]:
         """Return the number of rows of each role."""
         return {"train": len(self.train), "selection": len(self.selection), "test": len(self.test)}

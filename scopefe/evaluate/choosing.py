@@ -39,7 +39,7 @@ class Choice:
     errors
         float64: standard errors of the decreases.
     p
-        Probability of a decrease as sure as the surest one, if features of no size helped.
+        Probability of a decrease as sure as the surest one, if no number of features helped.
     kept
         How many to keep.
     """

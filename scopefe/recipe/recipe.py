@@ -260,7 +260,7 @@ class Recipe:
         Parameters
         ----------
         path
-            The JSON file.
+            The JSON file, or the folder of a run.
         modules
             Modules with the operators of one's own that it uses.
 
@@ -269,7 +269,7 @@ class Recipe:
         RecipeError
             If the file is absent, no recipe, of a later version, or uses an unknown operator.
         """
-        source = Path(path)
+        source = Path(path) / "recipe.json" if Path(path).is_dir() else Path(path)
         try:
             document = json.loads(source.read_text(encoding="utf-8"))
             version = document["recipe_version"]

@@ -171,7 +171,7 @@ def _runtime(study: StudyFacts) -> Table:
         for name in names:
             run = leg(study, dataset.name, name)
             faster = None
-            if run is not None and reference is not None and run.run_seconds:
+            if run is not None and reference is not None and run.run_seconds and reference.run_seconds:
                 faster = reference.run_seconds / run.run_seconds
                 speedups[name].append(faster)
             row += [None if run is None else run.run_seconds, faster]
@@ -210,7 +210,7 @@ def _ablation(study: StudyFacts) -> Table:
         if name == BASE or not pairs:
             continue
         reductions = [1 - run.pool.raw / max(run.universe.raw, 1) for _, _, run in pairs]
-        faster = [a.run_seconds / b.run_seconds for _, a, b in pairs if b.run_seconds]
+        faster = [a.run_seconds / b.run_seconds for _, a, b in pairs if a.run_seconds and b.run_seconds]
         outcomes = _outcomes(study, name, _stated(study))
         same = name == study.reference
         rows.append(

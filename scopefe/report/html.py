@@ -307,7 +307,7 @@ def found(report: Report) -> str:
         if not selection.survivors:
             return "No candidate of the pool could be scored."
         if selection.choice:
-            return "Nothing helps surely enough on rows that the search had not seen."
+            return "No number of features helps surely enough on rows that the search had not seen."
         return f"None of the {thousands(selection.survivors)} survivors was kept."
     if last and not last.positive:
         return "No candidate had a gain above 0 in the last round; the best of them were ranked all the same."

@@ -198,7 +198,7 @@ class ChoiceFacts(Part):
 
     rows: int = Field(description="Rows that decided: those that a search had not seen.")
     sizes: list[SizeFacts]
-    p: float = Field(description="Probability of so sure a decrease if features of no number helped.")
+    p: float = Field(description="Probability of so sure a decrease if no number of features helped.")
     kept: int
 
 

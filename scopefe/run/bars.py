@@ -20,7 +20,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from scopefe.run.progress import Event, Listener
+from scopefe.run.progress import Event, Listener, pace
 
 WORTH_A_LINE = 1.0
 
@@ -53,11 +53,11 @@ def progress(*, stderr: bool = False) -> Iterator[Listener]:
 
 
 class RateColumn(ProgressColumn):
-    """Pieces of work per second."""
+    """How fast work goes."""
 
     def render(self, task: Task) -> Text:
         """Return the rate, once it is known."""
-        return Text(f"{task.speed:,.1f}/s" if task.speed else "", style="progress.data.speed")
+        return Text(pace(task.speed) if task.speed else "", style="progress.data.speed")
 
 
 def _columns() -> list[ProgressColumn]:

@@ -310,9 +310,7 @@ def _notes(
     note = getattr(compiled.spec.data.split, "note", "")
     if note:
         notes.append(note)
-    without_role = data.table.rows - sum(data.rows.counts().values())
-    if without_role:
-        notes.append(f"{without_role:,} rows have no role in the split and are left out.")
+    notes += [f"{count:,} rows {why}, and are left out." for why, count in data.left_out.items() if count]
     if not compiled.pool_size:
         notes.append("The pool is empty: no feature can be selected.")
     if selected.halving.rounds and not len(selected.halving.survivors):
@@ -334,8 +332,8 @@ def _notes(
         )
     if choice is not None and not choice.kept:
         notes.append(
-            f"Nothing is kept: on {choice.rows:,} rows that the search had not seen, features of no number "
-            f"lowered the loss surely enough (p = {choice.p:.2g})."
+            f"Nothing is kept: on {choice.rows:,} rows that the search had not seen, no number of "
+            f"features lowered the loss surely enough (p = {choice.p:.2g})."
         )
     if compiled.decides and choice is None and stop is None and len(selected.halving.survivors):
         notes.append("Nothing is kept: no ranked candidate has importance, and values of its own.")

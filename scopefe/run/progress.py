@@ -36,5 +36,10 @@ class Event:
 Listener = Callable[[Event], None]
 
 
+def pace(per_second: float) -> str:
+    """Return how fast work goes: pieces per second, or seconds per piece if that is longer than one."""
+    return f"{per_second:,.1f}/s" if per_second >= 1 else f"{1 / per_second:,.1f} s each"
+
+
 def silent(event: Event) -> None:
     """Ignore an event."""

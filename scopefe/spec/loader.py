@@ -56,6 +56,7 @@ def load_spec(
     SpecError
         If anything in it cannot be carried out; every problem is a line with its place.
     """
+    overrides, fragments, modules = listed(overrides), listed(fragments), listed(modules)
     root, path = _document(spec)
     for fragment in fragments:
         root = merge(root, read_spec_file(find_spec_file(os.fspath(fragment))))
@@ -81,6 +82,11 @@ def load_spec(
     )
     resolved_operators(loaded)
     return loaded
+
+
+def listed(given: Any) -> list[Any]:
+    """Return what is given as a list; one text or path is a list of one."""
+    return [given] if isinstance(given, str | os.PathLike) else list(given)
 
 
 def shipped_specs() -> Path:
