@@ -78,7 +78,7 @@ def _times(volatile: Volatile) -> str:
     run, stored = f"RUN {volatile.run_seconds:.1f} s", volatile.run_stored_seconds
     if not stored:
         return f"{run}; with data and evaluation {volatile.seconds:.1f} s"
-    return f"all took {volatile.seconds:.1f} s; {run}, of which {stored:.1f} s had been spent before (store)"
+    return f"all took {volatile.seconds:.1f} s; {run}, of which {stored:.1f} s from the store"
 
 
 def _failures(report: Report) -> list[str]:

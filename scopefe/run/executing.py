@@ -55,7 +55,17 @@ from scopefe.score.selection import Selected
 from scopefe.space.graph import key_of
 from scopefe.spec.models import Spec
 
-FEATURE_ENGINEERING = ("pairs", "operators", "pool", "baseline", "halving", "attribution", "choice", "openfe")
+FEATURE_ENGINEERING = (
+    "pairs",
+    "gate baseline",
+    "operators",
+    "pool",
+    "baseline",
+    "halving",
+    "attribution",
+    "choice",
+    "openfe",
+)
 NOISY = 0.25
 EVERY_FAILED = "every candidate failed, so nothing could be selected; the report says why"
 

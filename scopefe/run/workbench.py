@@ -299,7 +299,7 @@ class Context:
         """Return the derivatives of the loss at the scores that a run on these rows starts from."""
         bench, data = self.bench, self.data
         rows = np.arange(self.table().rows) if self.training_only else None
-        scores = bench.baseline(data, rows, bench.spec.baseline.folds).scores
+        scores = self._baseline(rows, bench.spec.baseline.folds).scores
         weights = data.weights_of(self._rows())
         return Gradients(*bench.objective(data).derivatives(self._target(), scores, weights))
 
@@ -322,6 +322,11 @@ class Context:
         found: Splits = self.remember("splits", settings, compute)
         return found
 
+    def _baseline(self, rows: Array | None, folds: int) -> BaselineScores:
+        """Return the scores that a gate starts from, in a step of its own: they may take the most of it."""
+        with self.bench.step("gate baseline", folds) as advance:
+            return self.bench.baseline(self.data, rows, folds, advance)
+
     def _rows(self) -> Array:
         return self.data.rows.train if self.training_only else self.data.rows.development
 
@@ -342,7 +347,7 @@ class Context:
 
         @cache
         def block() -> Block:
-            scores = bench.baseline(data, rows, folds).scores
+            scores = self._baseline(rows, folds).scores
             table, target = data.development.take(rows), data.scaled_target[rows]
             bench.ready(data)
             weights = data.weights_of(data.rows.development[rows])
