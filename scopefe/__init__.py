@@ -24,6 +24,7 @@ from scopefe.errors import (
 if TYPE_CHECKING:
     from scopefe.components import ANY, CAT, NUM, Keys, Lookup, Ordered, SpecPath, State
     from scopefe.data.table import Table
+    from scopefe.export.checking import check_operators
     from scopefe.export.freezing import freeze
     from scopefe.export.python import to_python
     from scopefe.export.sql import to_sql
@@ -77,6 +78,7 @@ _LAZY = {
     "Table": "scopefe.data.table",
     "agreement": "scopefe.space.context",
     "audit_pool": "scopefe.run.api",
+    "check_operators": "scopefe.export.checking",
     "compile": "scopefe.run.api",
     "estimate": "scopefe.run.api",
     "execute": "scopefe.run.api",
@@ -126,6 +128,7 @@ __all__ = [
     "__version__",
     "agreement",
     "audit_pool",
+    "check_operators",
     "compile",
     "estimate",
     "execute",

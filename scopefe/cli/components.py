@@ -13,7 +13,7 @@ from rich.table import Table
 
 from scopefe import registry
 from scopefe.cli.options import as_json, modules, verbosity
-from scopefe.cli.output import print_json, print_table
+from scopefe.cli.output import Settings, pass_settings, print_json, print_table
 from scopefe.components import Component, Operator, SpecPathMarker
 from scopefe.errors import ComponentError, UnknownNameError
 from scopefe.registry import Components, Registry
@@ -125,6 +125,33 @@ def command(context: click.Context, modules: tuple[str, ...], json: bool) -> Non
         return
     tables = overview(known)
     print_table(*(part for table in tables for part in (table, "")))
+
+
+@command.command("check")
+@click.argument("names", nargs=-1, metavar="[OPERATOR]...")
+@modules
+@as_json
+@verbosity
+@pass_settings
+@click.pass_context
+def check(
+    context: click.Context, settings: Settings, names: tuple[str, ...], modules: tuple[str, ...], json: bool
+) -> None:
+    """Try operators of your own on awkward rows, saved, row by row, and in both exports.
+
+    Exit code 1 if one has a problem.
+    """
+    from scopefe.export.checking import check_operators
+
+    found = check_operators([*context.meta["modules"], *modules], names)
+    for checked in found:
+        lines = [f"  {line}" for line in (*checked.problems, *(f"({remark})" for remark in checked.remarks))]
+        head = f"{checked.operator}: {'not as it should be' if checked.problems else 'ok'}"
+        settings.say("\n".join([head, *lines]))
+    if json or context.meta["json"]:
+        print_json([vars(checked) for checked in found])
+    if any(checked.problems for checked in found):
+        context.exit(1)
 
 
 @command.command("show")
