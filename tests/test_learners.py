@@ -11,7 +11,7 @@ from sklearn.metrics import f1_score, mean_absolute_error
 
 import scopefe
 from scopefe.evaluate.downstream import measure, metric_of, originals, predict
-from scopefe.evaluate.learners import LEARNERS
+from scopefe.evaluate.learners import LEARNERS, require
 from scopefe.run.compiling import compile
 from scopefe.run.engines import Threads
 
@@ -117,9 +117,30 @@ def test_what_is_no_learner_is_told_before_anything_runs(learner, message):
         spec_of(learner=learner)
 
 
-def test_a_wrong_parameter_is_one_line():
-    spec = spec_of(learner={"learner": "random-forest", "depth": 3})
-    with pytest.raises(scopefe.RunError, match=r"learner random-forest: TypeError: .*depth") as error:
+@pytest.mark.parametrize(
+    ("learner", "misspelt", "meant"),
+    [
+        ("lightgbm", "num_leavs", "num_leaves"),
+        ("lightgbm", "lambda_11", "lambda_l1"),
+        ("xgboost", "learnin_rate", "learning_rate"),
+        ("catboost", "dept", "depth"),
+        ("random-forest", "n_estimator", "n_estimators"),
+        ("linear", "alpa", "alpha"),
+    ],
+)
+def test_a_misspelt_parameter_is_told_before_the_search(learner, misspelt, meant):
+    if learner in ("xgboost", "catboost"):
+        pytest.importorskip(learner)
+    require(learner, {meant: 3})
+    spec = spec_of(learner={"learner": learner, misspelt: 3})
+    said = f"^evaluation.learner {learner} has no parameter '{misspelt}'; did you mean '{meant}'"
+    with pytest.raises(scopefe.RunError, match=said):
+        scopefe.execute(spec, data=None, write=False)
+
+
+def test_a_wrong_value_of_a_parameter_is_one_line():
+    spec = spec_of(learner={"learner": "random-forest", "max_depth": "deep"})
+    with pytest.raises(scopefe.RunError, match=r"learner random-forest: InvalidParameterError: ") as error:
         scopefe.execute(spec, data=table("binary"), write=False)
     assert "\n" not in str(error.value)
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import inspect
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import lightgbm as lgb
 import numpy as np
 import pandas as pd
 
 from scopefe.components import Array
-from scopefe.errors import RunError
+from scopefe.errors import RunError, suggestion
 from scopefe.score.boosting import Part, raw_scores, train
 from scopefe.score.objective import Objective
 
@@ -235,21 +238,75 @@ LEARNERS: Mapping[str, Callable[[Problem, Mapping[str, Any]], Predict]] = {
 }
 
 
-def require(name: str) -> None:
-    """Load a learner's package.
+def require(name: str, parameters: Mapping[str, Any]) -> None:
+    """Load a learner's package, and check that it knows the names of the parameters: some ignore others.
 
     Raises
     ------
     RunError
-        If it is not installed.
+        If it is not installed, or does not know one.
     """
     package = PACKAGES.get(name)
-    if package is None:
-        return
-    try:
-        importlib.import_module(package)
-    except ImportError as error:
-        raise RunError(
-            f"evaluation.learner {name} needs a package that cannot be imported ({error}): "
-            f"pip install 'scopefe[{name}]'"
-        ) from None
+    if package is not None:
+        try:
+            importlib.import_module(package)
+        except ImportError as error:
+            raise RunError(
+                f"evaluation.learner {name} needs a package that cannot be imported ({error}): "
+                f"pip install 'scopefe[{name}]'"
+            ) from None
+    known = KNOWN[name](parameters) if parameters else set()
+    for parameter in parameters:
+        if parameter not in known:
+            raise RunError(
+                f"evaluation.learner {name} has no parameter {parameter!r}{suggestion(parameter, known)}"
+            )
+
+
+def _of_lightgbm(parameters: Mapping[str, Any]) -> set[str]:
+    aliases: dict[str, list[str]] = lgb.basic._ConfigAliases._get_all_param_aliases()
+    return {name for names in aliases.values() for name in names}.union(aliases)
+
+
+def _of_xgboost(parameters: Mapping[str, Any]) -> set[str]:
+    """Return the names in the configuration of a model, which go by its booster and objective."""
+    package: Any = importlib.import_module("xgboost")
+    chosen = {key: parameters[key] for key in ("booster", "objective") if key in parameters}
+    rows = package.DMatrix(np.zeros((2, 1)), np.zeros(2))
+    names = {"eval_metric", "verbosity"}
+    inner = [json.loads(package.train({"verbosity": 0, **chosen}, rows, 1).save_config())]
+    while inner:
+        found = inner.pop()
+        inner += found.values() if isinstance(found, dict) else found if isinstance(found, list) else []
+        names.update(found if isinstance(found, dict) else ())
+    return names
+
+
+def _of_catboost(parameters: Mapping[str, Any]) -> set[str]:
+    package: Any = importlib.import_module("catboost")
+    return {
+        name
+        for model in (package.CatBoostRegressor, package.CatBoostClassifier)
+        for name in inspect.signature(model).parameters
+    }
+
+
+def _of_random_forest(parameters: Mapping[str, Any]) -> set[str]:
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+    return {*RandomForestRegressor().get_params(), *RandomForestClassifier().get_params()}
+
+
+def _of_linear(parameters: Mapping[str, Any]) -> set[str]:
+    from sklearn.linear_model import LogisticRegression, Ridge
+
+    return {*Ridge().get_params(), *LogisticRegression().get_params()}
+
+
+KNOWN: Mapping[str, Callable[[Mapping[str, Any]], set[str]]] = {
+    "lightgbm": _of_lightgbm,
+    "xgboost": _of_xgboost,
+    "catboost": _of_catboost,
+    "random-forest": _of_random_forest,
+    "linear": _of_linear,
+}

@@ -144,7 +144,7 @@ def execute(
         If the spec, its data or a component is at fault; no run folder is left then.
     """
     started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
-    require(spec.evaluation.learner.learner)
+    require(spec.evaluation.learner.learner, spec.evaluation.learner.parameters)
     if spec.report.mlflow is not None:
         tracking.require()
     watch = Watch(spec.execution.budget, clock)
