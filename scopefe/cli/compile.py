@@ -246,7 +246,8 @@ def command(
 ) -> None:
     """Count what specs would search, side by side, and estimate what that costs.
 
-    Nothing is scored but what a probe tries, and a few candidates for the estimate.
+    The pool is not scored. Gates that go by the target do their work, though: they train a baseline, which
+    takes long on large tables (`--static` leaves them open), and the estimate scores a few candidates.
     """
     _check(given, static, graph, pool)
     with showing_progress(settings) as listener:
