@@ -301,6 +301,12 @@ def test_a_regression_target_is_standardised_by_its_training_rows():
         ({}, {"target": "Y"}, "data.target: there is no column 'Y'"),
         ({"y": ["no", "yes"] * 60}, {"target": {"column": "y", "positive": ["Yes"]}},
          "target 'y' never is 'Yes'; did you mean 'yes'?"),
+        ({"y": range(120)}, {"target": {"column": "y", "positive": ["> 30"]}},
+         "target 'y' never is '> 30'; numbers above one are positive by data.target.above"),
+        ({"y": ["a", "b"] * 60}, {"target": {"column": "y", "above": 30}},
+         "target 'y' is no number: data.target.above needs numbers"),
+        ({"y": range(120)}, {"target": {"column": "y", "above": 300}},
+         "the training rows have one class only ('negative')"),
         ({}, {"features": {"drop": ["fewer"]}}, "data.features.drop names 'fewer'; did you mean 'few'?"),
         ({}, {"features": {"drop": ["x", "few", "k"]}}, "no column is left as a feature"),
         ({"x": 1.0, "few": 2, "k": "a"}, {}, "every feature is constant on the development rows"),
@@ -310,6 +316,14 @@ def test_a_regression_target_is_standardised_by_its_training_rows():
 )  # fmt: skip
 def test_what_cannot_be_used(change, data, said):
     assert refused(table().assign(**change), **data).startswith(said)
+
+
+def test_numbers_above_one_are_positive():
+    frame = table().assign(y=[30, 31, 29.5] * 40)
+    frame.loc[:2, "y"] = np.nan
+    labels = load(frame, target={"column": "y", "above": 30, "missing": "drop"}).labels
+    assert (labels.task, labels.classes) == ("binary", ("negative", "positive"))
+    np.testing.assert_array_equal(labels.values, [0, 1, 0] * 39)
 
 
 def test_a_class_that_no_training_row_has():

@@ -398,7 +398,7 @@ def test_unquoted_keys_of_kinds_are_text() -> None:
          "f.yaml:1:28: data.target.positive[0]: must be text, true or false, a whole number or a number "
          "(got nothing)"),
         ("data: {target: {positive: [1], negative: [2]}}",
-         "f.yaml:1:16: data.target: give positive or negative, not both"),
+         "f.yaml:1:16: data.target: give one of positive, negative and above"),
         ("data: {task: binery}",
          "f.yaml:1:14: data.task: must be 'auto', 'regression', 'binary' or 'multiclass' (got 'binery'); "
          "did you mean 'binary'?"),

@@ -283,10 +283,12 @@ def read_labels(target: pd.Series[Any], spec: Target, task: str) -> Labels:
     """
     if target.dtype.kind in "mM":
         raise DataError(f"target {spec.column!r} holds datetimes: predict a number, or classes")
-    if spec.positive is not None or spec.negative is not None:
+    numeric = is_number(target)
+    if spec.above is not None and not numeric:
+        raise DataError(f"target {spec.column!r} is no number: data.target.above needs numbers")
+    if [spec.positive, spec.negative, spec.above] != [None, None, None]:
         values = _one_against_rest(target, spec)
         return Labels("binary", values.astype(np.float64), ("negative", "positive"))
-    numeric = is_number(target)
     distinct = target.nunique()
     if task == "auto":
         classification = not numeric or distinct < MAX_CLASSES_OF_NUMBERS
@@ -332,15 +334,19 @@ def _class_text(label: str | float) -> str:
 
 
 def _one_against_rest(target: pd.Series[Any], spec: Target) -> Array:
+    if spec.above is not None:
+        above: Array = target.to_numpy(dtype=np.float64) > spec.above
+        return above
     asked = spec.positive if spec.positive is not None else spec.negative
     assert asked is not None
     texts = target.astype(object)
     known = set(texts.unique())
     for value in asked:
         if value not in known:
-            raise DataError(
-                f"target {spec.column!r} never is {value!r}{suggestion(str(value), map(str, known))}"
-            )
+            hint = suggestion(str(value), map(str, known))
+            if is_number(target):
+                hint = "; numbers above one are positive by data.target.above"
+            raise DataError(f"target {spec.column!r} never is {value!r}{hint}")
     inside = texts.isin(asked).to_numpy()
     return inside if spec.positive is not None else ~inside
 

@@ -119,14 +119,17 @@ class Target(Section):
     negative: list[str | bool | int | float] | None = Field(
         None, description="Values that count as negative; all others are positive. Makes the target binary."
     )
+    above: float | None = Field(
+        None, description="Numbers above this one are positive, others negative. Makes the target binary."
+    )
     missing: Literal["error", "drop"] = Field(
         "error", description="What to do with rows that have no target."
     )
 
     @model_validator(mode="after")
     def _one_side(self) -> Target:
-        if self.positive is not None and self.negative is not None:
-            raise ValueError("give positive or negative, not both")
+        if [self.positive, self.negative, self.above].count(None) < 2:
+            raise ValueError("give one of positive, negative and above")
         return self
 
 
