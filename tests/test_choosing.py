@@ -137,19 +137,20 @@ def test_a_column_that_memorises_has_importance_on_training_rows_only():
 # --- what may be kept
 
 
-def chosen_of(frame, formulas, operators=("default",)):
+def chosen_of(frame, formulas, operators=("default",), gains=()):
     table = encode(frame, np.arange(len(frame)), columns=list(frame), ordinal_max_unique=3)
     spec = scopefe.load_spec({"name": "c", "data": {"target": "y"}, "operators": {"use": list(operators)}})
     universe = Universe(table.names, table.kinds, resolved_operators(spec))
     ids = {e.formula: i for i, e in enumerate(universe.expressions(universe.unique()))}
     ranked = np.array([ids[f] for f, _ in formulas])
     ranking = Attribution(ranked, np.array([v for _, v in formulas]), 1, ())
-    kept = considered(universe, table, Selected(Halving((), ranked), ranking), 3)
+    selected = Selected(Halving((), ranked), ranking, gains={ids[f]: g for f, g in dict(gains).items()})
+    kept = considered(universe, table, selected, 3)
     names = {i: f for f, i in ids.items()}
     return [names[i] for i in kept.tolist()]
 
 
-def test_what_a_tree_cannot_tell_apart_is_considered_once_and_the_useless_not_at_all():
+def test_what_a_tree_cannot_tell_apart_is_considered_once():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.uniform(1, 2, 300), "b": rng.uniform(1, 2, 300), "y": 0.0})
     frame["c"] = 1 / frame["b"]
@@ -162,6 +163,16 @@ def test_what_a_tree_cannot_tell_apart_is_considered_once_and_the_useless_not_at
         ("(b-c)", -1.0),
     ]
     assert chosen_of(frame[["a", "b", "c"]], formulas) == ["(a/b)", "(a+b)"]
+
+
+def test_what_has_no_importance_comes_last_by_its_gain():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.uniform(1, 2, 300), "b": rng.uniform(1, 2, 300)})
+    formulas = [("(a*b)", 2.0), ("(a+b)", 0.0), ("(a-b)", 0.0), ("(a/b)", -1.0), ("min(a,b)", 0.0)]
+    gains = {"(a*b)": 0.1, "(a+b)": -0.1, "(a-b)": 0.2, "(a/b)": 0.3}
+    assert chosen_of(frame, formulas, gains=gains) == ["(a*b)", "(a/b)", "(a-b)"]
+    without = [(formula, min(importance, 0.0)) for formula, importance in formulas]
+    assert chosen_of(frame, without, gains=gains) == []
 
 
 def test_categories_are_the_same_under_other_names():

@@ -72,8 +72,9 @@ class Trial:
 def considered(universe: Universe, table: Table, selected: Selected, most: int) -> Array:
     """Return the ids, by rank, of candidates that may be kept.
 
-    Those without importance are left out, and those with the values of an original feature or of one that
-    ranks better, up to a monotone change: no tree can tell these apart.
+    Those without importance come last, by their gains: the model that tells importance may have stopped after
+    a tree or two. If none has any, nothing is considered. Those are left out that have the values of an
+    original feature or of one that ranks better, up to a monotone change: no tree can tell these apart.
 
     Parameters
     ----------
@@ -84,17 +85,25 @@ def considered(universe: Universe, table: Table, selected: Selected, most: int) 
     """
     originals = [table.passing(i) for i in range(len(table))]
     seen = {_order(f.model_values(), f.kind == "categorical") for f in originals}
-    ranked, kept = selected.attribution, []
-    for candidate in ranked.candidates[ranked.importances > 0]:
+    kept: list[int] = []
+    for candidate in _by_use(selected):
         (operator,), (left,), (right,) = universe.decode(np.array([candidate]))
         chosen = universe.operators[operator]
         order = _order(finite(compute(chosen, table, int(left), int(right))), chosen.gives == CAT)
         if order not in seen:
             seen.add(order)
-            kept.append(int(candidate))
+            kept.append(candidate)
         if len(kept) == most:
             break
     return np.array(kept, dtype=np.int64)
+
+
+def _by_use(selected: Selected) -> list[int]:
+    """Return the ids that have importance, by rank; then, if there are any, those with a gain above 0."""
+    ranked, gains = selected.attribution, selected.gains
+    useful = ranked.importances > 0
+    others = [i for i in ranked.candidates[~useful].tolist() if useful.any() and gains.get(i, 0.0) > 0]
+    return [*ranked.candidates[useful].tolist(), *sorted(others, key=lambda i: -gains[i])]
 
 
 def _order(values: Array, categories: bool = False) -> bytes:

@@ -66,7 +66,7 @@ FEATURE_ENGINEERING = (
     "choice",
     "openfe",
 )
-NOISY = 0.25
+NOISY, FEW_TREES = 0.25, 5
 EVERY_FAILED = "every candidate failed, so nothing could be selected; the report says why"
 
 _log = logging.getLogger(__name__)
@@ -339,6 +339,12 @@ def _notes(
         notes.append(
             f"Scores of the gate quantised hardly agree between folds: {widened:,} more candidates are kept, "
             "by the importance of their features."
+        )
+    ranked, without = selected.attribution, int((selected.attribution.importances <= 0).sum())
+    if compiled.spec.selection.attribution == "held-out" and 0 < ranked.trees <= FEW_TREES and without:
+        notes.append(
+            f"The attribution's model stopped at tree {ranked.trees}: {without:,} of "
+            f"{len(ranked.candidates):,} survivors have no importance, and are ranked by gain."
         )
     if choice is not None and not choice.kept:
         notes.append(

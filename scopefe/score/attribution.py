@@ -27,7 +27,8 @@ class Attribution:
     Parameters
     ----------
     candidates
-        int64 ids, most important first; those without importance stay in their order.
+        int64 ids, most important first. Those without importance stay in their shuffled order, as in OpenFE;
+        of held-out gains, whose model may have few trees, they are in the order of the survivors.
     importances
         float64, one per candidate: total gain on the training rows, increase of the loss under permutation,
         or total gain on the selection rows.
@@ -92,7 +93,10 @@ def attribute(
             losses = [_permuted_loss(booster, part, block, column, threads) for column in used.tolist()]
             importances = block.objective.sign * (np.array(losses) - best)
     importances = np.asarray(importances, dtype=np.float64)
-    ranked = np.argsort(-importances, kind="stable")
+    if method == "held-out":
+        ranked = np.lexsort([np.array(order)[used], -np.maximum(importances, 0.0)])
+    else:
+        ranked = np.argsort(-importances, kind="stable")
     return Attribution(
         shuffled[used][ranked],
         importances[ranked],
