@@ -176,6 +176,24 @@ def test_init_writes_a_spec_that_compiles(run: Cli) -> None:
     assert run("compile", "table.yaml").exit_code == 0
 
 
+def test_init_remarks_on_columns_that_may_be_no_features(run: Cli) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 9, 120)
+    frame = pd.DataFrame({"x": x, "y": x * 10, "id": range(120), "one": "a", "wide": rng.normal(size=120)})
+    frame["target"] = rng.integers(0, 5, 120) * 1.5
+    frame["late"] = frame["target"] > 3
+    frame.to_csv("remarks.csv", index=False)
+    assert run("init", "remarks.csv", "--target", "target").exit_code == 0
+    text = Path("remarks.yaml").read_text(encoding="utf-8")
+    remarks = text[text.index("kinds: {}") : text.index("    drop: ")].splitlines()[1:]
+    assert remarks == [
+        "    # Another value in every row, so perhaps no feature but an identifier: id",
+        "    # The same value in every row: one",
+        '    # One tells the other, so that one of them will do: "y" = x',
+        "    # Tells the target, or follows from it, so perhaps not known before it: late",
+    ]
+
+
 def test_init_does_not_replace_a_file_unless_told_to(run: Cli) -> None:
     Path("table.yaml").write_text("mine")
     result = run("init", "table.csv", "--target", "target")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 import pandas as pd
 
 from scopefe.cli.options import OutputFile, verbosity
@@ -23,7 +24,7 @@ from scopefe.errors import DataError, SpecError
 from scopefe.spec.loader import load_spec
 from scopefe.spec.models import SUFFIXES, ColumnSplit, Data, FileSource, file_type
 
-SHOWN = 40
+SHOWN, NAMED, MANY_ALIKE = 40, 5, 3
 MANY_ROWS = 20_000
 ROLES = {
     "train": ("train", "training"),
@@ -189,25 +190,56 @@ def _split(found: Sniffed) -> Iterator[str]:
 
 
 def _kinds(found: Sniffed) -> Iterator[str]:
-    table, frame = found.dataset.table, found.frame
+    target = found.frame[found.data.target.column]
+    table, frame = found.dataset.table, found.frame[target.notna()]
     width = max(len(scalar(name)) for name in table.names[:SHOWN])
     yield "    # Kinds as they were found:"
-    unique = []
-    for number, (name, kind) in enumerate(zip(table.names, table.kinds, strict=True)):
-        series = pd.Series(table[number].numbers) if name in found.dataset.time_parts else frame[name]
+    columns = {
+        name: pd.Series(table[number].numbers) if name in found.dataset.time_parts else frame[name]
+        for number, name in enumerate(table.names)
+    }
+    for number, ((name, series), kind) in enumerate(zip(columns.items(), table.kinds, strict=True)):
         distinct, missing = series.nunique(), int(series.isna().sum())
-        if distinct == len(frame) and not pd.api.types.is_float_dtype(series.dtype):
-            unique.append(name)
         if number < SHOWN:
             told = f", {missing:,} missing" if missing else ""
             yield f"    #   {scalar(name):<{width}}  {kind:<11}  {distinct:,} distinct{told}"
     if len(table) > SHOWN:
         yield f"    #   and {len(table) - SHOWN:,} more"
     yield "    kinds: {}   # to fix some by hand: {COLUMN: categorical}"
-    if unique:
-        names = ", ".join(scalar(n) for n in unique[:5])
-        yield f"    # Another value in every row, so perhaps no feature but an identifier: {names}"
+    for remark, names in _remarks(columns, target.dropna()).items():
+        if names:
+            more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+            yield f"    # {remark}: {', '.join(names[:NAMED])}{more}"
     yield "    drop: []   # columns that are no features"
+
+
+def _remarks(columns: dict[str, pd.Series[Any]], target: pd.Series[Any]) -> dict[str, list[str]]:
+    """Return what stands out of the columns, with their names: they may be no features."""
+    constant, unique, twins, telling = list[str](), list[str](), list[str](), list[str]()
+    seen: dict[bytes, str] = {}
+    classes = pd.factorize(target)[0]
+    for name, series in columns.items():
+        codes, values = pd.factorize(series)
+        distinct = len(values) + bool((codes < 0).any())
+        if distinct < 2:
+            constant.append(scalar(name))
+            continue
+        if len(values) == len(series) and not pd.api.types.is_float_dtype(series.dtype):
+            unique.append(scalar(name))
+        if distinct > len(series) / MANY_ALIKE:
+            continue
+        first = seen.setdefault(codes.tobytes(), name)
+        if first != name:
+            twins.append(f"{scalar(name)} = {scalar(first)}")
+        pairs = len(np.unique(codes * (classes.max() + 2) + classes))
+        if pairs <= len(series) / MANY_ALIKE and pairs in (distinct, len(np.unique(classes))):
+            telling.append(scalar(name))
+    return {
+        "Another value in every row, so perhaps no feature but an identifier": unique,
+        "The same value in every row": constant,
+        "One tells the other, so that one of them will do": twins,
+        "Tells the target, or follows from it, so perhaps not known before it": telling,
+    }
 
 
 def scalar(text: str) -> str:
