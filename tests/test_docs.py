@@ -47,8 +47,8 @@ SPECS, RUNS, RECIPES = (ROOT / "docs" / name for name in ("specs.md", "runs.md",
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 STEPS = (
-    "data|pairs|operators|kernels|pool|estimate|baseline|halving|attribution|openfe|recipe|evaluation|audit|"
-    "choice|controls|fresh|study"
+    "data|pairs|gate baseline|operators|kernels|pool|estimate|baseline|halving|attribution|openfe|recipe|"
+    "evaluation|audit|choice|controls|fresh|study"
 )
 PROGRESS = re.compile(rf"^\S+: ({STEPS})\b.*")
 ANYTHING = "…"
