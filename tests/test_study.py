@@ -17,7 +17,7 @@ from scopefe.cli.main import cli
 from scopefe.report.evidence import tables
 from scopefe.report.publish import publish
 from scopefe.report.study import StudyFacts
-from scopefe.report.tables import p_value
+from scopefe.report.tables import Spread, p_value
 from scopefe.run import studying
 from scopefe.run.studying import run_study
 from scopefe.spec.study import load_study
@@ -378,6 +378,24 @@ def test_runs_are_compared_with_the_first(runs):
     assert second["features in common"] != "–"
     assert base["against the first"] == "loss"
     assert base["candidates"] == "0"
+
+
+def test_runs_of_one_name_are_told_apart_by_their_folders(runs):
+    run = CliRunner().invoke(cli, ["compare", str(runs[0].folder), str(runs[0].folder), "--json"])
+    assert {row["run"] for row in json.loads(run.stdout)} == {runs[0].folder.name}
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "text"),
+    [
+        (0.92345, 0.00123, "0.9234 ± 0.0012"),
+        (19.3824, 0.0174, "19.382 ± 0.017"),
+        (-151.449, 1.1823, "-151.45 ± 1.18"),
+        (10682.13, 207.94, "10,682.1 ± 207.9"),
+    ],
+)
+def test_a_deviation_has_the_decimals_of_its_mean(mean, std, text):
+    assert str(Spread(mean, std)) == text
 
 
 @pytest.mark.parametrize("suffix", ["md", "csv", "tex"])

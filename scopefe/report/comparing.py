@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from scopefe.audit.statistics import Margins
@@ -34,16 +35,24 @@ def comparison(reports: Sequence[Report]) -> Table:
             Column("against the first"),
             Column("features in common", whole),
         ],
-        [_row(report, first) for report in reports],
+        [_row(report, first, name) for report, name in zip(reports, _names(reports), strict=True)],
         "Against the first: a tie is within 0.005 of ROC-AUC or accuracy, and 1 % of RMSE.",
     )
 
 
-def _row(report: Report, first: Report) -> list[Any]:
+def _names(reports: Sequence[Report]) -> list[str]:
+    """Return the names of runs; where two have one, the names of their folders, if they have any."""
+    names = [report.name for report in reports]
+    if len(set(names)) == len(names):
+        return names
+    return [Path(r.volatile.folder).name or r.name for r in reports]
+
+
+def _row(report: Report, first: Report, name: str) -> list[Any]:
     formulas = {s.formula for s in report.selection.selected}
     common = len(formulas & {s.formula for s in first.selection.selected})
     return [
-        report.name,
+        name,
         report.data.source,
         report.space.pool.raw,
         report.space.reduction,

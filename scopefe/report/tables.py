@@ -146,7 +146,13 @@ def p_value(value: float) -> str:
 
 def metric(value: float) -> str:
     """Write a metric: four decimals, or fewer where it is large."""
-    return f"{value:.4f}" if abs(value) < 10 else f"{value:,.1f}"
+    return f"{value:,.{_places(value)}f}"
+
+
+def _places(value: float) -> int:
+    """Return how many decimals a metric has."""
+    digits = len(f"{abs(value):.0f}") if math.isfinite(value) else 1
+    return max(1, 5 - digits)
 
 
 @dataclass(frozen=True)
@@ -157,7 +163,7 @@ class Spread:
     std: float
 
     def __str__(self) -> str:
-        return f"{metric(self.mean)} ± {metric(self.std)}"
+        return f"{metric(self.mean)} ± {self.std:,.{_places(self.mean)}f}"
 
 
 def spread(value: Spread) -> str:
