@@ -295,7 +295,15 @@ def test_errors_in_overrides_name_them() -> None:
         ("# nothing\n", "s.yaml: the file is empty; write at least `name` and `data`"),
         ("- a\n", "s.yaml:1:1: a spec is a mapping, such as `name: my-run`"),
         ("name: a\nseed: 1\nname: b\n", "s.yaml:3:1: the key 'name' is given twice, first at s.yaml:1:1"),
-        ("name: a: b\n", "s.yaml:1:8: not valid YAML: mapping values are not allowed here"),
+        (
+            "name: a: b\n",
+            "s.yaml:1:8: not valid YAML: mapping values are not allowed here; check the indentation, and "
+            "quote text with ': ' in it",
+        ),
+        (
+            "data:\n    source: a\n  target: b\n",
+            "s.yaml:3:3: not valid YAML: this line does not belong to what is above; check its indentation",
+        ),
         ("name:\n\t- a\n", "s.yaml:2:1: a tab where YAML wants spaces; indent with spaces"),
         ("name: a\n---\nname: b\n", "s.yaml:2:1: a second document starts here; a spec is one document"),
         ("use: [+, *, /]\n", "s.yaml:1:11: text that starts with * must be quoted: '*'"),

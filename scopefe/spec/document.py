@@ -287,6 +287,10 @@ class _Reader:
             problem = "a tab where YAML wants spaces; indent with spaces"
         elif "scanning an alias" in str(error.context):
             problem = "text that starts with * must be quoted: '*'"
+        elif "expected <block end>" in problem:
+            problem = "not valid YAML: this line does not belong to what is above; check its indentation"
+        elif "mapping values" in problem:
+            problem = f"not valid YAML: {problem}; check the indentation, and quote text with ': ' in it"
         elif "cannot start any token" in problem:
             problem = f"not valid YAML: {problem}; quote the text"
         else:
