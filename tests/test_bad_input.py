@@ -112,7 +112,12 @@ def test_a_target_with_missing_values(run: Cli) -> None:
     frame = table()
     frame.loc[:6, "target"] = np.nan
     with_table(frame)
-    refused(run("execute", "spec.yaml"), 3, "target 'target' is missing in 7 of 240 rows", "missing: drop")
+    refused(
+        run("execute", "spec.yaml"),
+        3,
+        "target 'target' is missing in 7 of 240 rows",
+        "set data.target.missing=drop",
+    )
     assert run("execute", "spec.yaml", "--set", "data.target.missing=drop").exit_code == 0
 
 

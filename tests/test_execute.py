@@ -207,8 +207,8 @@ def without_volatile(report: Report) -> str:
 @pytest.mark.parametrize(
     "dataset",
     [
-        pytest.param("california_housing", marks=needs_data("california_housing")),
-        pytest.param("nomao", marks=[needs_data("nomao"), pytest.mark.slow]),
+        pytest.param(name, marks=[needs_data(name), pytest.mark.slow])
+        for name in ("california_housing", "nomao")
     ],
 )
 def test_the_number_of_jobs_changes_no_byte_of_the_report(dataset, data_folder, tmp_path):
