@@ -8,24 +8,21 @@ another one is none that was fitted. The table goes to docs/recipes.md, the fact
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pandas as pd
 from pydantic import BaseModel
 
-import scopefe
 from benchmarks.harness import Kept
 from benchmarks.tables import has, table_path, whole
 from scopefe.components import CAT, Array
 from scopefe.data.source import read_file
 from scopefe.data.table import finite
-from scopefe.export.python import write_python
+from scopefe.export.checking import in_duckdb, in_python
 from scopefe.recipe.fitting import fit_recipe
 from scopefe.recipe.recipe import Recipe
 from scopefe.report.tables import Column, Table
@@ -143,24 +140,6 @@ def disturbed(frame: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
                 (chance >= SHARE) & (chance < 2 * SHARE), None
             )
     return pd.DataFrame(columns)
-
-
-def in_python(recipe: Recipe, frame: pd.DataFrame) -> pd.DataFrame:
-    """Run the exported module."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = write_python(recipe, Path(folder) / "exported.py")
-        module: dict[str, Any] = {"__name__": "exported", "__file__": str(path)}
-        exec(compile(path.read_text(encoding="utf-8"), str(path), "exec", dont_inherit=True), module)
-        found: pd.DataFrame = module["transform"](frame)
-    return found
-
-
-def in_duckdb(recipe: Recipe, frame: pd.DataFrame) -> pd.DataFrame:
-    """Run the exported SELECT."""
-    connection = duckdb.connect()
-    connection.register("data", frame.assign(**{"row number": np.arange(len(frame))}))
-    found = connection.execute(scopefe.to_sql(recipe, keep=["row number"])).df()
-    return found.sort_values("row number", ignore_index=True).drop(columns="row number").astype(np.float64)
 
 
 def difference(one: Array, other: Array) -> float:

@@ -16,7 +16,7 @@ HEAD = "import numpy as np\nfrom scopefe import CAT, NUM, Lookup, operator\n\n"
 FAULTS = {
     "fails": (
         '@operator("own", takes=(NUM,))\ndef own(x):\n    raise ValueError("no\\nmore")\n',
-        ["runs: ValueError: no"],
+        ["fails: ValueError: no"],
     ),
     "one row": (
         '@operator("own", takes=(NUM,))\ndef own(x):\n    return x if x[7] is not None else x\n',
@@ -24,7 +24,7 @@ FAULTS = {
             "fails on one row: IndexError: index 7 is out of bounds for axis 0 with size 1",
             "fails on no rows: IndexError: index 7 is out of bounds for axis 0 with size 0",
             "fails on missing values only: IndexError: index 7 is out of bounds for axis 0 with size 3",
-            "goes row by row: IndexError: index 7 is out of bounds for axis 0 with size 1",
+            "fails for a row alone: IndexError: index 7 is out of bounds for axis 0 with size 1",
         ],
     ),
     "infinite": (

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import runpy
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from pydantic import ValidationError
 
 from scopefe.components import CAT, NUM, Array, Operator
 from scopefe.data.kinds import encode
-from scopefe.data.table import Feature, Table, arguments_of
+from scopefe.data.table import arguments_of
 from scopefe.errors import ComponentError, first_line
 from scopefe.export.python import write_python
 from scopefe.export.sql import to_sql
@@ -81,128 +82,140 @@ def _checked(operator: Operator, modules: Sequence[str]) -> Checked:
     except ValidationError as error:
         lacking = ", ".join(str(e["loc"][0]) for e in error.errors())
         return Checked(operator.name, [], [f"not checked: no default for {lacking}"])
-    trial, problems, remarks = _Trial(operator, list(modules)), list[str](), list[str]()
-    for check in (
-        trial.runs,
-        trial.keeps_its_inputs,
-        trial.is_symmetric,
-        trial.is_saved,
-        trial.goes_row_by_row,
-    ):
-        problems += _lines(check)
-        if not hasattr(trial, "expected"):
-            return Checked(operator.name, problems, remarks)
-    state = trial.recipe.features[0].state
-    for language in ("python", "sql"):
-        if not (getattr(operator, language) or operator.lookup(state)):
+    remarks: list[str] = []
+    try:
+        trial = _Trial(operator)
+    except Exception as error:
+        return Checked(operator.name, [f"fails: {type(error).__name__}: {first_line(error)}"], remarks)
+    problems = [*trial.nothing_but_missing(), *trial.on_few_rows()]
+    problems += _failure("on inputs of its own", lambda: problems.extend(trial.of_its_inputs()))
+    problems += trial.compared("after being saved", lambda: trial.saved(modules))
+    problems += trial.compared("for a row alone", trial.row_by_row)
+    for language, run in (("python", in_python), ("sql", in_duckdb)):
+        if not (getattr(operator, language) or operator.lookup(trial.recipe.features[0].state)):
             remarks.append(f"no export to {language}: it gives neither {language} nor a lookup")
         elif language == "sql" and not all(map(find_spec, SQL_PACKAGES)):
             remarks.append(f"its SQL was not run: that needs {' and '.join(SQL_PACKAGES)}")
         else:
-            problems += _lines(trial.python if language == "python" else trial.sql)
+            where = "in Python" if language == "python" else "in SQL"
+            problems += trial.compared(where, partial(run, trial.recipe, trial.new), units=UNITS)
     return Checked(operator.name, problems, remarks)
 
 
-def _lines(check: Callable[[], Iterator[str]]) -> list[str]:
-    """Return what a check says; an exception is a problem too."""
-    found: list[str] = []
-    try:
-        found.extend(check())
-    except Exception as error:
-        found.append(f"{check.__name__.replace('_', ' ')}: {type(error).__name__}: {first_line(error)}")
-    return found
-
-
 class _Trial:
-    """An operator on rows to fit, and on others to transform; the checks yield problems."""
+    """An operator, fitted on some rows, and its values of others; the methods return problems."""
 
-    def __init__(self, operator: Operator, modules: list[str]) -> None:
-        self.operator, self.modules = operator, modules
+    def __init__(self, operator: Operator) -> None:
+        self.operator = operator
         self.inputs = ["k" if kind == CAT else "x" for kind in operator.takes]
         if len(self.inputs) == 2 and self.inputs[0] == self.inputs[1]:
             self.inputs[1] = "l" if self.inputs[0] == "k" else "y"
         self.new = unseen(rows(NEW, SEED + 1))
+        self._fit(rows(FITTED, SEED))
+        self.spoiled = bool(np.isnan(self.expected).all())
+        if self.spoiled:
+            self._fit(rows(FITTED, SEED).replace([np.inf, -np.inf], np.nan))
 
     def _fit(self, frame: pd.DataFrame) -> None:
-        self.table = encode(frame, np.arange(FITTED), kinds={"x": "numerical", "y": "numerical"})
+        table = encode(frame, np.arange(FITTED), kinds={"x": "numerical", "y": "numerical"})
         expression = Apply(self.operator.name, tuple(map(Leaf, self.inputs)), self.operator.symmetric)
-        self.recipe = fit_recipe("checked", "", self.table, [(expression, self.operator, 0.0, 0.0)])
+        self.features = [table[table.names.index(name)] for name in self.inputs]
+        self.recipe = fit_recipe("checked", "", table, [(expression, self.operator, 0.0, 0.0)])
         self.expected = self.recipe.transform(self.new).iloc[:, 0].to_numpy()
 
-    def features(self, table: Table) -> list[Feature]:
-        return [table[table.names.index(name)] for name in self.inputs]
+    def nothing_but_missing(self) -> list[str]:
+        if not self.spoiled:
+            return []
+        still = bool(np.isnan(self.expected).all())
+        return [f"gives nothing but missing values{'' if still else ' if a fitted number is infinite'}"]
 
-    def runs(self) -> Iterator[str]:
-        self._fit(rows(FITTED, SEED))
-        if np.isnan(self.expected).all():
-            self._fit(rows(FITTED, SEED).replace([np.inf, -np.inf], np.nan))
-            few = "" if np.isnan(self.expected).all() else " if a fitted number is infinite"
-            yield f"gives nothing but missing values{few}"
-        for what, frame in (
-            ("one row", self.new.iloc[:1]),
-            ("no rows", self.new.iloc[:0]),
-            ("missing values only", self.new.iloc[:3].map(lambda _: None)),
-        ):
-            try:
-                self.recipe.transform(frame)
-            except Exception as error:
-                yield f"fails on {what}: {type(error).__name__}: {first_line(error)}"
+    def on_few_rows(self) -> list[str]:
+        few = {
+            "one row": self.new.iloc[:1],
+            "no rows": self.new.iloc[:0],
+            "missing values only": self.new.iloc[:3].map(lambda _: None),
+        }
+        return [
+            p for what, frame in few.items() for p in _failure(f"on {what}", self.recipe.transform, frame)
+        ]
 
-    def keeps_its_inputs(self) -> Iterator[str]:
-        given = arguments_of(self.operator, self.features(self.table))
+    def of_its_inputs(self) -> list[str]:
+        """Check that inputs stay as they are, and that their order matters only where it should."""
+        given = arguments_of(self.operator, self.features)
         arguments = [a.copy() if isinstance(a, np.ndarray) else a for a in given]
         before = [_copy(a) for a in arguments]
-        self.operator.apply(self.operator.fit(*arguments), *arguments)
+        values = self.operator.apply(self.operator.fit(*arguments), *arguments)
+        problems = []
         if not all(
             np.array_equal(a, _copy(b), equal_nan=True) for a, b in zip(before, arguments, strict=True)
         ):
-            yield "changes its inputs"
+            problems.append("changes its inputs")
+        if self.operator.symmetric and self.operator.gives == NUM:
+            swapped = arguments_of(self.operator, self.features[::-1])
+            others = self.operator.apply(self.operator.fit(*swapped), *swapped)
+            if not np.array_equal(values, others, equal_nan=True):
+                problems.append("is declared symmetric, but the order of its inputs matters")
+        return problems
 
-    def is_symmetric(self) -> Iterator[str]:
-        if not self.operator.symmetric:
-            return
-        features = self.features(self.table)
-        both = [arguments_of(self.operator, order) for order in (features, features[::-1])]
-        one, other = (self.operator.apply(self.operator.fit(*given), *given) for given in both)
-        if self.operator.gives == NUM and not np.array_equal(one, other, equal_nan=True):
-            yield "is declared symmetric, but the order of its inputs matters"
-
-    def is_saved(self) -> Iterator[str]:
+    def saved(self, modules: Sequence[str]) -> pd.DataFrame:
         with tempfile.TemporaryDirectory() as folder:
-            path = self.recipe.save(Path(folder) / "recipe.json")
-            found = Recipe.load(path, self.modules).transform(self.new).iloc[:, 0].to_numpy()
-        yield from self._differences("after being saved", found)
+            recipe = Recipe.load(self.recipe.save(Path(folder) / "recipe.json"), modules)
+        return recipe.transform(self.new)
 
-    def goes_row_by_row(self) -> Iterator[str]:
-        parts = [self.recipe.transform(self.new.iloc[[i]]) for i in range(ALONE)]
-        yield from self._differences("for a row alone", pd.concat(parts).iloc[:, 0].to_numpy())
+    def row_by_row(self) -> pd.DataFrame:
+        return pd.concat([self.recipe.transform(self.new.iloc[[i]]) for i in range(ALONE)])
 
-    def python(self) -> Iterator[str]:
-        with tempfile.TemporaryDirectory() as folder:
-            path = write_python(self.recipe, Path(folder) / "exported.py")
-            found = runpy.run_path(str(path))["transform"](self.new).iloc[:, 0].to_numpy()
-        yield from self._differences("in Python", found, units=UNITS)
+    def compared(self, where: str, make: Callable[[], pd.DataFrame], *, units: int = 0) -> list[str]:
+        """Say how many values differ from those of a batch, with the first such row.
 
-    def sql(self) -> Iterator[str]:
-        import duckdb
-
-        with duckdb.connect() as connection:
-            connection.register("data", self.new.assign(number=np.arange(NEW)))
-            found = connection.execute(to_sql(self.recipe, keep=["number"])).df().sort_values("number")
-        yield from self._differences("in SQL", found.iloc[:, 1].to_numpy(dtype=np.float64), units=UNITS)
-
-    def _differences(self, where: str, found: Array, *, units: int = 0) -> Iterator[str]:
-        """Yield what differs from the values of a batch, with the first such row."""
-        expected = self.expected[: len(found)]
-        near = np.isclose(found, expected, rtol=units * np.finfo(float).eps, atol=0, equal_nan=True)
+        Parameters
+        ----------
+        units
+            Differences that do not count, in units of the last place.
+        """
+        found: list[pd.DataFrame] = []
+        failed = _failure(where, lambda: found.append(make()))
+        if failed:
+            return failed
+        values = found[0].iloc[:, 0].to_numpy(dtype=np.float64)
+        expected = self.expected[: len(values)]
+        near = np.isclose(values, expected, rtol=units * np.finfo(float).eps, atol=0, equal_nan=True)
         if near.all():
-            return
+            return []
         row = int(np.flatnonzero(~near)[0])
         given = ", ".join(f"{name} = {self.new[name].iloc[row]}" for name in self.inputs)
-        yield (
-            f"{where}, {int((~near).sum())} of {len(found)} values are others: "
-            f"{found[row]:g} instead of {expected[row]:g} for {given}"
-        )
+        return [
+            f"{where}, {int((~near).sum())} of {len(values)} values are others: "
+            f"{values[row]:g} instead of {expected[row]:g} for {given}"
+        ]
+
+
+def _failure(where: str, call: Callable[..., object], *arguments: object) -> list[str]:
+    """Call something, and return the problem that it failed, if it did."""
+    try:
+        call(*arguments)
+    except Exception as error:
+        return [f"fails {where}: {type(error).__name__}: {first_line(error)}"]
+    return []
+
+
+def in_python(recipe: Recipe, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return what a recipe's exported module makes of a frame."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = write_python(recipe, Path(folder) / "exported.py")
+        found: pd.DataFrame = runpy.run_path(str(path))["transform"](frame)
+    return found
+
+
+def in_duckdb(recipe: Recipe, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return what a recipe's SELECT makes of a frame in DuckDB, float64, in the order of the rows."""
+    import duckdb
+
+    number = "row number"
+    with duckdb.connect() as connection:
+        connection.register("data", frame.assign(**{number: np.arange(len(frame))}))
+        found = connection.execute(to_sql(recipe, keep=[number])).df()
+    return found.sort_values(number, ignore_index=True).drop(columns=number).astype(np.float64)
 
 
 def _copy(argument: Any) -> Array:
