@@ -102,7 +102,9 @@ def _by_use(selected: Selected) -> list[int]:
     """Return the ids that have importance, by rank; then, if there are any, those with a gain above 0."""
     ranked, gains = selected.attribution, selected.gains
     useful = ranked.importances > 0
-    others = [i for i in ranked.candidates[~useful].tolist() if useful.any() and gains.get(i, 0.0) > 0]
+    if not useful.any():
+        return []
+    others = [i for i in ranked.candidates[~useful].tolist() if gains.get(i, 0.0) > 0]
     return [*ranked.candidates[useful].tolist(), *sorted(others, key=lambda i: -gains[i])]
 
 

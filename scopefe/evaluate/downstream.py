@@ -216,7 +216,7 @@ class Training:
             If the learner does not take its parameters, or the data.
         """
         try:
-            return LEARNERS[self.learner](replace(self.problem, seed=seed), self.parameters)(self.test)
+            return LEARNERS[self.learner].train(replace(self.problem, seed=seed), self.parameters)(self.test)
         except Exception as error:
             reason = " ".join(str(error).split())
             raise RunError(f"evaluation.learner {self.learner}: {type(error).__name__}: {reason}") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,6 @@ from scopefe.score.boosting import Part, raw_scores, train
 from scopefe.score.objective import Objective
 
 Predict = Callable[[Array], Array]
-PACKAGES = {"xgboost": "xgboost", "catboost": "catboost"}
 TINY = 1e-15
 
 
@@ -229,12 +228,67 @@ def _log_odds(model: Any, objective: Objective) -> Predict:
     return predict
 
 
-LEARNERS: Mapping[str, Callable[[Problem, Mapping[str, Any]], Predict]] = {
-    "lightgbm": lightgbm,
-    "xgboost": xgboost,
-    "catboost": catboost,
-    "random-forest": random_forest,
-    "linear": linear,
+def _lightgbm_names(parameters: Mapping[str, Any]) -> set[str] | None:
+    """Return names and aliases, which LightGBM tells in a private place only; None once that has moved."""
+    told = getattr(getattr(lgb.basic, "_ConfigAliases", None), "_get_all_param_aliases", None)
+    if told is None:
+        return None
+    aliases: dict[str, list[str]] = told()
+    return {name for names in aliases.values() for name in names}.union(aliases)
+
+
+def _xgboost_names(parameters: Mapping[str, Any]) -> set[str]:
+    """Return the names in the configuration of a model, which go by its booster and objective."""
+    package: Any = importlib.import_module("xgboost")
+    chosen = {key: parameters[key] for key in ("booster", "objective") if key in parameters}
+    rows = package.DMatrix(np.zeros((2, 1)), np.zeros(2))
+    configuration = package.train({"verbosity": 0, **chosen}, rows, 1).save_config()
+    return {"eval_metric", "verbosity", *re.findall(r'"(\w+)":', configuration)}
+
+
+def _catboost_names(parameters: Mapping[str, Any]) -> set[str]:
+    package: Any = importlib.import_module("catboost")
+    models = package.CatBoostRegressor, package.CatBoostClassifier
+    return {name for model in models for name in inspect.signature(model).parameters}
+
+
+def _random_forest_names(parameters: Mapping[str, Any]) -> set[str]:
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+    return {*RandomForestRegressor().get_params(), *RandomForestClassifier().get_params()}
+
+
+def _linear_names(parameters: Mapping[str, Any]) -> set[str]:
+    from sklearn.linear_model import LogisticRegression, Ridge
+
+    return {*Ridge().get_params(), *LogisticRegression().get_params()}
+
+
+@dataclass(frozen=True)
+class Learner:
+    """How a model is trained, and what a spec may say of it.
+
+    Parameters
+    ----------
+    train
+        Trains a model with parameters.
+    names
+        Gives the names of all parameters, some of which may go by those that are given; None if it cannot.
+    package
+        The package that it needs, if that is an extra.
+    """
+
+    train: Callable[[Problem, Mapping[str, Any]], Predict]
+    names: Callable[[Mapping[str, Any]], set[str] | None]
+    package: str | None = None
+
+
+LEARNERS: Mapping[str, Learner] = {
+    "lightgbm": Learner(lightgbm, _lightgbm_names),
+    "xgboost": Learner(xgboost, _xgboost_names, "xgboost"),
+    "catboost": Learner(catboost, _catboost_names, "catboost"),
+    "random-forest": Learner(random_forest, _random_forest_names),
+    "linear": Learner(linear, _linear_names),
 }
 
 
@@ -246,67 +300,18 @@ def require(name: str, parameters: Mapping[str, Any]) -> None:
     RunError
         If it is not installed, or does not know one.
     """
-    package = PACKAGES.get(name)
-    if package is not None:
+    learner = LEARNERS[name]
+    if learner.package is not None:
         try:
-            importlib.import_module(package)
+            importlib.import_module(learner.package)
         except ImportError as error:
             raise RunError(
                 f"evaluation.learner {name} needs a package that cannot be imported ({error}): "
                 f"pip install 'scopefe[{name}]'"
             ) from None
-    known = KNOWN[name](parameters) if parameters else set()
+    known = learner.names(parameters) if parameters else None
     for parameter in parameters:
-        if parameter not in known:
+        if known is not None and parameter not in known:
             raise RunError(
                 f"evaluation.learner {name} has no parameter {parameter!r}{suggestion(parameter, known)}"
             )
-
-
-def _of_lightgbm(parameters: Mapping[str, Any]) -> set[str]:
-    aliases: dict[str, list[str]] = lgb.basic._ConfigAliases._get_all_param_aliases()
-    return {name for names in aliases.values() for name in names}.union(aliases)
-
-
-def _of_xgboost(parameters: Mapping[str, Any]) -> set[str]:
-    """Return the names in the configuration of a model, which go by its booster and objective."""
-    package: Any = importlib.import_module("xgboost")
-    chosen = {key: parameters[key] for key in ("booster", "objective") if key in parameters}
-    rows = package.DMatrix(np.zeros((2, 1)), np.zeros(2))
-    names = {"eval_metric", "verbosity"}
-    inner = [json.loads(package.train({"verbosity": 0, **chosen}, rows, 1).save_config())]
-    while inner:
-        found = inner.pop()
-        inner += found.values() if isinstance(found, dict) else found if isinstance(found, list) else []
-        names.update(found if isinstance(found, dict) else ())
-    return names
-
-
-def _of_catboost(parameters: Mapping[str, Any]) -> set[str]:
-    package: Any = importlib.import_module("catboost")
-    return {
-        name
-        for model in (package.CatBoostRegressor, package.CatBoostClassifier)
-        for name in inspect.signature(model).parameters
-    }
-
-
-def _of_random_forest(parameters: Mapping[str, Any]) -> set[str]:
-    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-
-    return {*RandomForestRegressor().get_params(), *RandomForestClassifier().get_params()}
-
-
-def _of_linear(parameters: Mapping[str, Any]) -> set[str]:
-    from sklearn.linear_model import LogisticRegression, Ridge
-
-    return {*Ridge().get_params(), *LogisticRegression().get_params()}
-
-
-KNOWN: Mapping[str, Callable[[Mapping[str, Any]], set[str]]] = {
-    "lightgbm": _of_lightgbm,
-    "xgboost": _of_xgboost,
-    "catboost": _of_catboost,
-    "random-forest": _of_random_forest,
-    "linear": _of_linear,
-}
