@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Mark:
-    """A place in a spec: a file (or an override such as ``--set``) with a 1-based line and column."""
+    """A place in a spec: a file, or an override, with a 1-based line and column."""
 
     source: str
     line: int | None = None

@@ -127,7 +127,7 @@ class ScopeFE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         try:
             run = execute(self._spec(by, settings), data=data, write=False)
         except ScopefeError as error:
-            raise ValueError(str(error).replace("--set ", "overrides: ")) from error
+            raise ValueError(str(error)) from error
         self.recipe_, self.report_ = run.recipe, run.report
         if not run.recipe.features:
             logger.warning("ScopeFE adds no feature. %s", found(run.report))

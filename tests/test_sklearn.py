@@ -216,7 +216,7 @@ def test_what_cannot_be_used_is_a_value_error_in_one_line(spec, change, message)
 
 def test_settings_are_named_as_they_were_given():
     frame, y = table()
-    with pytest.raises(ValueError, match=r"^overrides: selection\.kep=5: unknown key 'kep'"):
+    with pytest.raises(ValueError, match=r"^override selection\.kep=5: unknown key 'kep'"):
         ScopeFE(overrides=["selection.kep=5"]).fit(frame, y)
 
 

@@ -117,7 +117,7 @@ def test_origin_remembers_and_takes_no_part(folder: Path) -> None:
     assert origin.mark("data", "target") == Mark("s.yaml", 4, 11)
     assert origin.mark("data", "target", "column", "more") == Mark("s.yaml", 4, 11)
     assert origin.mark("selection", "keep") == Mark("f.yaml", 1, 19)
-    assert origin.mark("seed") == Mark("--set seed=3")
+    assert origin.mark("seed") == Mark("override seed=3")
     assert "t_sum" in origin.components.operators
     assert spec == Spec.model_validate(spec.model_dump(by_alias=True))
     assert not {"origin", "_origin"} & set(spec.model_dump())
@@ -270,19 +270,19 @@ def test_overrides_are_yaml(folder: Path) -> None:
 @pytest.mark.parametrize("text", ["a.b", "=3", "a..b=3", ""])
 def test_an_override_without_key_or_value(text: str) -> None:
     assert error_of(spec_file(), overrides=[text]) == (
-        f"--set {text}: write KEY=VALUE, such as selection.keep=20"
+        f"override {text}: write KEY=VALUE, such as selection.keep=20"
     )
 
 
 def test_errors_in_overrides_name_them() -> None:
     spec = spec_file()
     assert error_of(spec, overrides=["selection.keep=x"]) == (
-        "--set selection.keep=x: selection.keep: must be 'auto' or 'all' or a whole number (got 'x')"
+        "override selection.keep=x: selection.keep: must be 'auto' or 'all' or a whole number (got 'x')"
     )
     assert error_of(spec, overrides=["selection.kep=1"]) == (
-        "--set selection.kep=1: unknown key 'kep' in selection; did you mean 'keep'?"
+        "override selection.kep=1: unknown key 'kep' in selection; did you mean 'keep'?"
     )
-    assert error_of(spec, overrides=["seed=[1"]).startswith("--set seed=[1: not valid YAML: ")
+    assert error_of(spec, overrides=["seed=[1"]).startswith("override seed=[1: not valid YAML: ")
 
 
 # YAML
@@ -614,5 +614,7 @@ def test_specs_made_in_python_are_checked_when_used() -> None:
 
 
 def test_what_a_spec_extends_is_not_set_from_outside() -> None:
-    with pytest.raises(SpecError, match=r"--set extends=base: a spec is extended in a file; .*--with FILE"):
+    with pytest.raises(
+        SpecError, match=r"override extends=base: a spec is extended in a file; .*--with FILE"
+    ):
         load_spec({"name": "a", "data": {"target": "y"}}, overrides=["extends=base"])

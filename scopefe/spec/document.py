@@ -184,10 +184,10 @@ def override(text: str) -> Node:
     keys, equals, value = text.partition("=")
     path = tuple(key.strip() for key in keys.split("."))
     if not equals or not all(path):
-        raise SpecError(f"--set {text}: write KEY=VALUE, such as selection.keep=20")
+        raise SpecError(f"override {text}: write KEY=VALUE, such as selection.keep=20")
     if path == ("extends",):
-        raise SpecError(f"--set {text}: a spec is extended in a file; lay a file over it by --with FILE")
-    source = f"--set {text}"
+        raise SpecError(f"override {text}: a spec is extended in a file; lay a file over it by --with FILE")
+    source = f"override {text}"
     node = parse(value, source, Path(), path=path, positions=False) or Node(_or_empty(None, path))
     mark = Mark(source)
     for key in reversed(path):
