@@ -137,16 +137,14 @@ def test_classes_stay_in_proportion_in_a_sample():
 
 def test_the_report_says_how_many_rows_are_left_out():
     report = scopefe.execute(spec_of("data.sample={fraction: 0.5}"), data=frame(), write=False).report
-    assert [note for note in report.notes if "left out" in note] == [
-        "200 rows are not drawn into the sample, and are left out."
+    assert [note for note in report.notes if "Left out" in note] == [
+        "Left out: 200 rows not drawn into the sample."
     ]
     data = frame()
     data.loc[:9, "y"] = np.nan
     spec = spec_of("data.target.missing=drop")
     report = scopefe.execute(spec, data=data, write=False).report
-    assert [note for note in report.notes if "left out" in note] == [
-        "10 rows have no target, and are left out."
-    ]
+    assert [note for note in report.notes if "Left out" in note] == ["Left out: 10 rows without a target."]
 
 
 @pytest.mark.parametrize("fraction", ["0", "1.5", "many"])

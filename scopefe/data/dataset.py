@@ -66,7 +66,7 @@ class Dataset:
         What the features that are parts of datetimes or durations are parts of, by name.
     weights
         What each row counts in a loss, float64, shape (rows,); None where all count the same.
-    left_out
+    rows_left_out
         How many rows of the source have no role, by reason.
     """
 
@@ -76,7 +76,7 @@ class Dataset:
     dropped: dict[str, str]
     time_parts: dict[str, TimePart] = field(default_factory=dict)
     weights: Array | None = None
-    left_out: dict[str, int] = field(default_factory=dict)
+    rows_left_out: dict[str, int] = field(default_factory=dict)
 
     @cached_property
     def development(self) -> Table:
@@ -229,16 +229,19 @@ def load_dataset(data: Data, frame: IntoDataFrame | None = None) -> Dataset:
         kinds=data.features.kinds,
         missing_as=data.features.missing_as,
     )
-    left_out = {"have no target": int((~present).sum()), "have no role in the split": len(table) - len(rows)}
+    assigned = len(rows)
     if data.sample is not None:
-        left_out["are not drawn into the sample"] = len(rows)
         rows = _sampled(rows, data.sample, labels.class_numbers)
-        left_out["are not drawn into the sample"] -= len(rows)
+    rows_left_out = {
+        "without a target": int((~present).sum()),
+        "without a role in the split": len(table) - assigned,
+        "not drawn into the sample": assigned - len(rows),
+    }
     _check_classes(labels, rows)
     _check_features(encoded, rows)
     if weights is not None:
         _check_weights(weights, rows)
-    return Dataset(encoded, labels, rows, dropped, time_parts, weights, left_out)
+    return Dataset(encoded, labels, rows, dropped, time_parts, weights, rows_left_out)
 
 
 def _assigned(data: Data, table: pd.DataFrame, present: Array, labels: Labels) -> Rows:

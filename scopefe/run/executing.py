@@ -320,7 +320,9 @@ def _notes(
     note = getattr(compiled.spec.data.split, "note", "")
     if note:
         notes.append(note)
-    notes += [f"{count:,} rows {why}, and are left out." for why, count in data.left_out.items() if count]
+    for why, count in data.rows_left_out.items():
+        if count:
+            notes.append(f"Left out: {count:,} {'row' if count == 1 else 'rows'} {why}.")
     if not compiled.pool_size:
         notes.append("The pool is empty: no feature can be selected.")
     if selected.halving.rounds and not len(selected.halving.survivors):
