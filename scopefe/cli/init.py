@@ -24,7 +24,8 @@ from scopefe.errors import DataError, SpecError
 from scopefe.spec.loader import load_spec
 from scopefe.spec.models import SUFFIXES, ColumnSplit, Data, FileSource, file_type
 
-SHOWN, NAMED, MANY_ALIKE = 40, 5, 3
+SHOWN, NAMED = 40, 5
+ROWS_PER_VALUE = 3  # fewer, on average, and a column tells others by chance
 MANY_ROWS = 20_000
 ROLES = {
     "train": ("train", "training"),
@@ -226,13 +227,13 @@ def _remarks(columns: dict[str, pd.Series[Any]], target: pd.Series[Any]) -> dict
             continue
         if len(values) == len(series) and not pd.api.types.is_float_dtype(series.dtype):
             unique.append(scalar(name))
-        if distinct > len(series) / MANY_ALIKE:
+        if distinct > len(series) / ROWS_PER_VALUE:
             continue
         first = seen.setdefault(codes.tobytes(), name)
         if first != name:
             twins.append(f"{scalar(name)} = {scalar(first)}")
         pairs = len(np.unique(codes * (classes.max() + 2) + classes))
-        if pairs <= len(series) / MANY_ALIKE and pairs in (distinct, len(np.unique(classes))):
+        if pairs <= len(series) / ROWS_PER_VALUE and pairs in (distinct, len(np.unique(classes))):
             telling.append(scalar(name))
     return {
         "Another value in every row, so perhaps no feature but an identifier": unique,
