@@ -285,6 +285,12 @@ def test_errors_in_overrides_name_them() -> None:
     assert error_of(spec, overrides=["seed=[1"]).startswith("override seed=[1: not valid YAML: ")
 
 
+def test_what_a_file_lacks_is_not_put_down_to_an_override(folder: Path) -> None:
+    (folder / "nameless.yaml").write_text("seed: 1\ndata: {target: y}\n", encoding="utf-8")
+    said = error_of("nameless.yaml", overrides=["selection.keep=3", "data.task=binary"])
+    assert said == "nameless.yaml:1:1: name is missing; write `name: my-run`"
+
+
 # YAML
 
 

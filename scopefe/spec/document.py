@@ -217,7 +217,8 @@ def merge(base: Node, over: Node, path: KeyPath = ()) -> Node:
     merged = dict(base.value)
     for key, node in over.value.items():
         merged[key] = merge(merged[key], node, (*path, key)) if key in merged else node
-    return replace(over, value=merged)
+    named = over if over.mark is None or over.mark.line else base  # an override has no mapping of its own
+    return replace(named, value=merged)
 
 
 def _shorthand(path: KeyPath) -> str | None:
