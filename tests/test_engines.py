@@ -419,6 +419,7 @@ def executed(module: Path, **execution: Any) -> scopefe.Run:
 OTHERS = [("threads", 2), ("threads", 4), ("loky", 2), ("dask", 2)]
 
 
+@pytest.mark.slow
 def test_every_engine_gives_the_same_report(module):
     expected = executed(module, jobs=1)
     failures = expected.report.selection.failures

@@ -127,7 +127,7 @@ def test_gains_of_weighted_rows_are_those_of_lightgbm(metric, constant, seed, fi
 
 
 @pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("fitted", [3, 200_000, 260_000])
+@pytest.mark.parametrize("fitted", [3, 200_000, pytest.param(260_000, marks=pytest.mark.slow)])
 def test_any_number_of_rows(metric, fitted):
     rng = np.random.default_rng(fitted)
     rows = block(metric, rng, max(fitted, METRICS[metric][1]), 2000)
