@@ -44,11 +44,15 @@ def quantised(
         int | None,
         Field(ge=2, description="Bins of a candidate's values; null: 128, or 32 of the coarser statistic."),
     ] = None,
+    rows: Annotated[
+        int | None,
+        Field(ge=100, description="Most rows to score on, a random part of all; null: all of them."),
+    ] = 25_000,
     noise: Annotated[
         float,
         Field(ge=-1, le=1, description="Correlation of folds' scores below which the pool is widened."),
     ] = 0.25,
-    seed: Annotated[int, Field(ge=0, description="Seed of the folds.")] = 1,
+    seed: Annotated[int, Field(ge=0, description="Seed of the part of the rows and of the folds.")] = 1,
 ) -> Scope:
     """Keep the candidates that lower the loss most, by histograms of its derivatives.
 
@@ -59,19 +63,20 @@ def quantised(
     """
     ids = scope.ids()
     ids = ids[context.universe.canonical(ids) == ids]
-    count = allowed(budget, len(ids))
+    count, total = allowed(budget, len(ids)), context.table().rows
     value_bins = value_bins or VALUE_BINS[statistic]
     parameters = {
         "statistic": statistic,
         "folds": folds,
         "bins": bins,
         "value_bins": value_bins,
+        "rows": rows,
         "seed": seed,
     }
     asked = hashlib.blake2b(ids.data, digest_size=16).hexdigest()
 
     def compute() -> tuple[Array, dict[str, str]]:
-        scoring = Scoring(context, statistic == "chi2", folds, bins, value_bins, seed)
+        scoring = Scoring(context, statistic == "chi2", folds, bins, value_bins, rows, seed)
         return scoring.scores(ids), scoring.failures
 
     by_fold, failures = context.remember("quantised", {**parameters, "candidates": asked}, compute)
@@ -84,6 +89,7 @@ def quantised(
     facts = {
         "candidates": len(ids),
         "kept": len(best) + len(others),
+        "rows": [total if rows is None else min(rows, total), total],
         "failed": int(np.isnan(by_fold).any(axis=1).sum()),
         "lowest_kept": lowest if np.isfinite(lowest) else None,
         "fold_correlation": correlation,
@@ -116,7 +122,7 @@ class Scoring:
     ----------
     chi2
         Whether to score without folds.
-    folds, bins, value_bins, seed
+    folds, bins, value_bins, most_rows, seed
         See `quantised`.
     """
 
@@ -125,6 +131,7 @@ class Scoring:
     folds: int
     bins: int
     value_bins: int
+    most_rows: int | None
     seed: int
     _binned: dict[int, tuple[Array, Array]] = field(default_factory=dict)
     _grouped: dict[int, Array] = field(default_factory=dict)
@@ -138,13 +145,17 @@ class Scoring:
         self.table: Table = self.context.table()
         gradients = self.context.gradients()
         self.first, self.second = gradients.first, gradients.second
+        rng = self.context.rng("quantised", self.seed)
+        if self.most_rows is not None and self.most_rows < self.table.rows:
+            drawn = np.sort(rng.choice(self.table.rows, self.most_rows, replace=False))
+            self.table = self.table.take(drawn).compact()
+            self.first, self.second = self.first[:, drawn], self.second[:, drawn]
         rows = self.table.rows
         if self.chi2:
             self.fold = np.zeros(rows, dtype=np.int64)
             variance = np.square(self.first).sum(axis=1, keepdims=True)
             self.first = self.first * np.sqrt(self.second.sum(axis=1, keepdims=True) / variance)
         else:
-            rng = self.context.rng("quantised", self.seed)
             self.fold = rng.permutation(np.arange(rows) % self.folds)
         self.by_fold = np.argsort(self.fold, kind="stable")
         self.starts = np.append(0, np.cumsum(np.bincount(self.fold)))

@@ -71,6 +71,13 @@ class Keys:
         """Return the keys of the rows at these positions, over the same labels."""
         return Keys(self._codes[rows], self.labels)
 
+    def compact(self) -> Keys:
+        """Return the keys over the labels that these rows have."""
+        used = np.flatnonzero(self.counts)
+        places = np.full(self.size + 1, -1, dtype=np.int64)
+        places[used] = np.arange(len(used))
+        return Keys(places[self._codes], self.labels[used])
+
     def coded_as(self, labels: Array) -> Array:
         """Return int64 codes over other `labels`; -1 where the value is missing or not among them."""
         if labels is self.labels:

@@ -484,6 +484,17 @@ def test_taken_rows_keep_the_categories_and_share_nothing():
     assert (part.rows, whole.rows, len(part)) == (2, 4, 3)
 
 
+def test_a_compact_table_has_only_the_categories_of_its_rows():
+    frame = pd.DataFrame({"k": ["b", None, "a", "c"], "x": [1.0, 2.0, 3.0, 4.0], "o": [5, 6, 5, 7]})
+    whole = encode(frame, np.arange(4), kinds={"x": "numerical"})
+    part = whole.take(np.array([3, 1, 0])).compact()
+    assert part.keys(0).codes.tolist() == [1, -1, 0] and part.keys(0).labels.tolist() == ["b", "c"]
+    assert part.numeric(1).tolist() == [4, 2, 1] and part.keys(1).labels.tolist() == [1, 2, 4]
+    assert part.keys(2).codes.tolist() == [2, 1, 0] and part.kinds == whole.kinds
+    assert part.fingerprint() == whole.take(np.array([3, 1, 0])).fingerprint()
+    assert whole.take(np.array([1])).compact().keys(0).size == 0
+
+
 def test_rows_taken_twice_and_slices_of_rows():
     frame = pd.DataFrame({"x": np.arange(10.0), "k": list("abcdefghij"), "o": [1, 2] * 5})
     whole = encode(frame, np.arange(10), kinds={"x": "numerical"})

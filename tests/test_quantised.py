@@ -265,6 +265,37 @@ def test_the_quadratic_loss_is_the_loss_of_a_regression():
     assert scores == pytest.approx(best, rel=0.25)
 
 
+def test_of_a_large_table_candidates_are_scored_on_a_part_of_the_rows():
+    frame, formula = planted("group mean", rows=5000)
+
+    def kept(**gate):
+        compiled = compile(spec_of(budget=0.03, **gate), data=frame)
+        return compiled.facts["quantised"], ranked(compiled)
+
+    few, formulas = kept(rows=1500)
+    assert few["rows"] == [1500, 4000] and formula in formulas
+    assert kept(rows=1500) == (few, formulas) and kept(rows=1500, seed=2)[0] != few
+    assert kept(rows=4000) == kept(rows=None)
+
+
+@pytest.mark.parametrize(("rows", "told"), [(1500, True), (4000, False)])
+def test_a_report_says_how_many_rows_candidates_were_scored_on(rows, told):
+    frame, _ = planted("product", rows=5000)
+    run = scopefe.execute(spec_of("selection.keep=1", budget=0.03, rows=rows), data=frame, write=False)
+    said = "The gate quantised scored candidates on 1,500 of 4,000 rows, drawn at random."
+    assert (said in run.report.notes) == told
+
+
+def test_a_part_of_rows_with_missing_values_rare_classes_and_keys_of_one_row():
+    frame = many_signals(3000)
+    frame["y"] = pd.qcut(frame["y"], [0, 0.01, 0.5, 1], labels=False)
+    frame["id"] = np.arange(3000).astype(str)
+    frame.loc[::7, "k"] = None
+    frame.loc[::5, "x0"] = np.nan
+    facts = compile(spec_of(rows=300), data=frame).facts["quantised"]
+    assert facts["failed"] == 0 and facts["kept"] > 0 and np.isfinite(facts["lowest_kept"])
+
+
 def test_where_folds_hardly_agree_the_pool_is_widened_by_importance():
     frame, rng = table(1500, 3)
     frame["y"] = frame["x0"] + rng.normal(size=1500)

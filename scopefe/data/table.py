@@ -88,6 +88,11 @@ class Feature:
             return Feature(self.name, self.kind, None, self.keys.take(rows))
         return Feature(self.name, self.kind, self.values[rows], origin=(self, rows))
 
+    def compact(self) -> Feature:
+        """Return the feature without the categories that these rows do not have."""
+        keys = self.keys.compact() if self.values is None else None
+        return Feature(self.name, self.kind, self.values, keys)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle these rows alone, over the same categories where an operator may tell them apart."""
         codes = self.codes if self.kind == "numerical" else self.keys
@@ -151,6 +156,10 @@ class Table:
         taken = Table(self.features, len(positions))
         taken._positions = positions if self._positions is None else self._positions[positions]
         return taken
+
+    def compact(self) -> Table:
+        """Return a table of these rows alone, without the categories that they do not have."""
+        return Table([self.passing(i).compact() for i in range(len(self))], self.rows)
 
     def forget(self) -> None:
         """Drop the copies of columns; they are made again when they are used."""

@@ -336,7 +336,11 @@ def _notes(
         notes.append(
             f"Gains of two folds hardly agree (correlation {noise:.2f}): on this table they are mostly noise."
         )
-    widened = compiled.facts.get("quantised", {}).get("kept_by_importance")
+    quantised = compiled.facts.get("quantised", {})
+    scored, rows = quantised.get("rows", (0, 0))
+    if scored < rows:
+        notes.append(f"The gate quantised scored candidates on {scored:,} of {rows:,} rows, drawn at random.")
+    widened = quantised.get("kept_by_importance")
     if widened:
         notes.append(
             f"Scores of the gate quantised hardly agree between folds: {widened:,} more candidates are kept, "
