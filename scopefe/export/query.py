@@ -25,8 +25,10 @@ from scopefe.export.forms import Form, forms
 from scopefe.recipe.recipe import Input, Recipe
 
 DOUBLE, SINGLE, TEXT = "double", "float", "text"
-LARGEST, BEYOND_SINGLE = 1.7976931348623157e308, 3.4028235677973366e38
+LARGEST, BEYOND_SINGLE, ZERO_SINGLE = 1.7976931348623157e308, 3.4028235677973366e38, 7.006492321624085e-46
+SMALLEST_FACTOR, LARGEST_FACTOR = 1e-150, 1e150
 WITH_SINGLE, WITH_ASOF, WITH_INTERVALS = ("duckdb", "postgres"), ("duckdb",), ("duckdb", "postgres")
+REFUSES_OVERFLOW = ("postgres", "bigquery")
 ROWS_PER_INSERT, WIDTH = 1000, 110
 SECONDS, WEEK, THURSDAY = 86_400.0, 7, 3
 TRUTH = {"true": "True", "false": "False", "1": "True", "0": "False"}
@@ -37,13 +39,15 @@ LONGEST_NAME = {"postgres": 63, "bigquery": 300, "snowflake": 255}
 class Column:
     """A column that is read: what the recipe says of it, what the query calls it, what it holds.
 
-    `single` is whether it is rounded to single precision, of which some databases have none.
+    `single` is whether it is rounded to single precision, of which some databases have none; `bounded`,
+    whether very large numbers are read as infinite, and very small ones as 0: no product ends the query.
     """
 
     input: Input
     name: str
     holds: Holds
     single: bool
+    bounded: bool
 
     @property
     def type(self) -> str:
@@ -131,9 +135,9 @@ def _columns(recipe: Recipe, given: Sequence[Form], dialect: str) -> dict[str, C
             return "truth values" if known <= {"True", "False"} else "text"
         return "numbers" if known else i.holds or "text"
 
-    singles = dialect in WITH_SINGLE
+    singles, bounded = dialect in WITH_SINGLE, dialect in REFUSES_OVERFLOW
     return {
-        i.name: Column(i, f"x{number}", holds(i), i.single and singles)
+        i.name: Column(i, f"x{number}", holds(i), i.single and singles, bounded)
         for number, i in enumerate(recipe.inputs, 1)
     }
 
@@ -273,10 +277,13 @@ def _read(column: Column) -> exp.Expr:
             return text
         return exp.Coalesce(this=text, expressions=[exp.Literal.string(missing_as)])
     number, infinite = exp.cast(raw, DOUBLE), _number(math.inf)
-    if not column.single:
+    if column.single:
+        largest, known = BEYOND_SINGLE, _single(number)
+    elif column.bounded:
+        largest, known = LARGEST_FACTOR, _within(number, SMALLEST_FACTOR, LARGEST_FACTOR, number)
+    else:
         return exp.case().when(number <= infinite, number)
-    case = exp.case().when(exp.Abs(this=number) < _number(BEYOND_SINGLE), _single(number))
-    return case.when(number <= _number(-BEYOND_SINGLE), _number(-math.inf)).when(number <= infinite, infinite)
+    return known.when(number <= _number(-largest), _number(-math.inf)).when(number <= infinite, infinite)
 
 
 def _part(raw: exp.Expr, time_part: TimePart) -> exp.Expr:
@@ -300,8 +307,16 @@ def _since_1970(value: exp.Expr, kind: str, unit: str) -> exp.Expr:
     return exp.DateDiff(this=value, expression=start, unit=exp.var(unit))
 
 
-def _single(number: exp.Expr) -> exp.Expr:
-    return exp.cast(exp.cast(number, SINGLE), DOUBLE)
+def _single(number: exp.Expr) -> exp.Case:
+    """Return a number in single precision, NULL where that is infinite."""
+    rounded = exp.cast(exp.cast(number, SINGLE), DOUBLE)
+    return _within(number, ZERO_SINGLE, BEYOND_SINGLE, rounded)
+
+
+def _within(number: exp.Expr, smallest: float, largest: float, value: exp.Expr) -> exp.Case:
+    """Return a value where the size of a number is below the largest, 0 where it is at most the smallest."""
+    size = exp.Abs(this=number)
+    return exp.case().when(size <= _number(smallest), _number(0.0)).when(size < _number(largest), value)
 
 
 def _quoted(name: str) -> exp.Column:
@@ -339,10 +354,7 @@ def _result(
 
 def _finite(value: exp.Expr, *, single: bool) -> exp.Expr:
     """Return NULL for what is not finite; what is computed of single precision is rounded to it."""
-    size = exp.Abs(this=value)
-    if single:
-        return exp.case().when(size < _number(BEYOND_SINGLE), _single(value))
-    return exp.case().when(size <= _number(LARGEST), value)
+    return _single(value) if single else exp.case().when(exp.Abs(this=value) <= _number(LARGEST), value)
 
 
 def _names(names: Sequence[str], taken: set[str], dialect: str) -> list[str]:
