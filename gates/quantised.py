@@ -47,7 +47,7 @@ def quantised(
     rows: Annotated[
         int | None,
         Field(ge=100, description="Most rows to score on, a random part of all; null: all of them."),
-    ] = 25_000,
+    ] = 20_000,
     noise: Annotated[
         float,
         Field(ge=-1, le=1, description="Correlation of folds' scores below which the pool is widened."),

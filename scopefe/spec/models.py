@@ -383,7 +383,7 @@ class Selection(Section):
         description="Features to keep; `auto`: as many as help on rows that no search has seen, or none; "
         "`all`: every candidate that can be computed, whatever its gain.",
     )
-    keep_most: Count = Field(20, description="Features to keep at most where `keep` is `auto`.")
+    keep_most: Count = Field(50, description="Features to keep at most where `keep` is `auto`.")
     unseen: Literal["auto", "selection", "parts"] = Field(
         "auto",
         description="Rows that `keep: auto` decides on: `selection`, the selection rows, of which the search "
