@@ -459,7 +459,7 @@ def large() -> Report:
 class Page(HTMLParser):
     """Checks nesting, and collects tags, text and references."""
 
-    VOID = {"meta", "br", "link", "img", "input", "hr"}
+    VOID = {"meta", "br", "wbr", "link", "img", "input", "hr"}
     ALONE = {"rect", "path", "line", "circle"}
 
     def __init__(self, text: str) -> None:
@@ -610,7 +610,7 @@ def test_what_was_found_is_said_as_it_is() -> None:
     flat = facts.model_copy(update={"rounds": [round_of(100, 100, 100, positive=0)]})
     part = facts.selected[0].model_copy(update={"gain": -1.0})
     some = facts.model_copy(update={"selected": [part, *facts.selected[1:]]})
-    assert html.found(usual) == "The most important of 58 survivors."
+    assert html.found(usual) == "The first by rank of 58 survivors."
     assert html.found(empty_pool()).startswith("The pool is empty")
     assert html.found(bare()).startswith("The universe is empty")
     assert html.found(make(selection=nothing_selected())) == "No candidate of the pool could be scored."
@@ -619,7 +619,7 @@ def test_what_was_found_is_said_as_it_is() -> None:
         make(selection=nothing_selected(survivors=3), spec={"selection": {"keep": 0}})
     )
     assert html.found(make(selection=flat)).startswith("No candidate had a gain above 0")
-    assert html.found(make(selection=some)) == "The most important of 58 survivors; 1 without a gain above 0."
+    assert html.found(make(selection=some)) == "The first by rank of 58 survivors; 1 without a gain above 0."
 
 
 def test_every_dropped_candidate_is_accounted_for() -> None:

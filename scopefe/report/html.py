@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Any, Literal, Self
 
 import networkx as nx
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 from ruamel.yaml import YAML
 
 from scopefe.report.figures import Bars, cards, heat_map
@@ -47,9 +49,15 @@ def environment() -> Environment:
         "seconds": seconds,
         "metric": metric_name,
         "compact": compact,
+        "breakable": breakable,
     }
     made.globals |= {"aligned": aligned, "scale": Scale.of, "nothing": NOTHING}
     return made
+
+
+def breakable(formula: str) -> Markup:
+    """Return a formula whose lines may end between its names."""
+    return Markup(re.sub(r"([(,+*/-])", r"\1<wbr>", str(escape(formula))))
 
 
 LEARNERS = {
@@ -312,7 +320,7 @@ def found(report: Report) -> str:
     if last and not last.positive:
         return "No candidate had a gain above 0 in the last round; the best of them were ranked all the same."
     without = sum(f.gain <= 0 for f in selection.selected)
-    text = f"The most important of {thousands(selection.survivors)} survivors"
+    text = f"The first by rank of {thousands(selection.survivors)} survivors"
     return f"{text}; {thousands(without)} without a gain above 0." if without else f"{text}."
 
 
