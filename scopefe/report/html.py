@@ -376,7 +376,7 @@ def losses(report: Report) -> list[Loss]:
     unchosen = selection.survivors - failed - len(selection.selected)
     rows.append(Loss("Attribution", failed, "could not be computed or scored"))
     none = "no number of features helped surely enough" if selection.choice else "no feature is kept"
-    why = "less important than the features kept" if selection.selected else none
+    why = "ranked below the features kept" if selection.selected else none
     rows.append(Loss("Selection", unchosen, why))
     return [r for r in rows if r.candidates > 0]
 

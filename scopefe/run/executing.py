@@ -196,7 +196,7 @@ def execute(
             run_stored_seconds=sum(t.stored_seconds for t in times if t.in_run),
             times=times,
             jobs=bench.engine.jobs,
-            machine=f"{platform.system()} {platform.machine()}, {bench.engine.jobs} jobs",
+            machine=f"{platform.system()} {platform.machine()}, jobs: {bench.engine.jobs}",
             python=platform.python_version(),
             folder="",
             paths=paths,
