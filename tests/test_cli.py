@@ -528,6 +528,13 @@ def test_transform(run: Cli, folder: Path, suffix: str) -> None:
     assert "already has a column" in again.stderr
 
 
+def test_transform_to_stdout(run: Cli, folder: Path) -> None:
+    assert run("transform", folder, "table.csv", "-o", "out.csv", "--only-new").exit_code == 0
+    result = run("transform", folder, "table.csv", "--only-new")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == Path("out.csv").read_text()
+
+
 def test_transform_keeps_the_index_of_a_parquet_table(run: Cli, folder: Path) -> None:
     table().set_index(pd.Index(range(7, 247), name="row")).to_parquet("in.parquet")
     assert run("transform", folder, "in.parquet", "-o", "out.feather").exit_code == 0

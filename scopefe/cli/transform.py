@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import tempfile
 from pathlib import Path
 
 import click
@@ -19,19 +22,30 @@ from scopefe.spec.models import SUFFIXES
 @click.option(
     "-o",
     "--output",
-    required=True,
     type=OutputFile(*SUFFIXES),
-    help="File to write; its name tells the format.",
+    help="File to write, whose name tells the format; CSV to stdout if not given.",
 )
 @click.option("--only-new", is_flag=True, help="Write the new features without the table's own columns.")
 @modules
 @verbosity
 @pass_settings
 def command(
-    settings: Settings, recipe: Path, data: Path, output: Path, only_new: bool, modules: tuple[str, ...]
+    settings: Settings,
+    recipe: Path,
+    data: Path,
+    output: Path | None,
+    only_new: bool,
+    modules: tuple[str, ...],
 ) -> None:
     """Add the features of RECIPE (or of the run folder that has it) to the table DATA."""
     fitted = Recipe.load(recipe, modules)
+    if output is None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "new.csv"
+            transform_file(fitted, data, path, only_new=only_new)
+            with path.open("rb") as written:
+                shutil.copyfileobj(written, sys.stdout.buffer)
+        return
     with whole_file(output) as path:
         rows, columns = transform_file(fitted, data, path, only_new=only_new)
     settings.say(f"wrote {output}: {rows:,} rows, {columns:,} columns")
