@@ -28,7 +28,7 @@ TOO_LARGE, TOO_SMALL = 1e150, 1e-150
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server() -> Iterator[str]:
     """Start a server, and give what connects to it."""
     pytest.importorskip("psycopg")
     pytest.importorskip("sqlglot")
