@@ -54,17 +54,22 @@ def in_postgres(server: str, recipe: Recipe, frame: pd.DataFrame, **options: Any
     import psycopg
 
     frame = frame.assign(**{"row number": np.arange(len(frame))})
-    columns = ", ".join(f'"{name}" {type_of(column)}' for name, column in frame.items())
+    columns = ", ".join(f'"{quoted(name)}" {type_of(column)}' for name, column in frame.items())
     *tables, select = to_sql(recipe, dialect="postgres", keep=["row number"], **options).split(";\n")[:-1]
     rows = frame.astype(object).where(frame.notna(), None).itertuples(index=False)
     with psycopg.connect(server) as connection, connection.cursor() as cursor:
-        cursor.execute(f"SET TimeZone = 'Asia/Tokyo'; CREATE TABLE data ({columns})")
+        cursor.execute("SET TimeZone = 'Asia/Tokyo'")
+        cursor.execute(f"CREATE TABLE data ({columns})")
         cursor.executemany(f"INSERT INTO data VALUES ({', '.join(['%s'] * frame.shape[1])})", list(rows))
         for statement in tables:
             cursor.execute(statement)
         found = pd.DataFrame(cursor.execute(select).fetchall(), columns=[c.name for c in cursor.description])
         connection.rollback()
     return found.sort_values("row number", ignore_index=True).drop(columns="row number").astype(np.float64)
+
+
+def quoted(name: str) -> str:
+    return name.replace('"', '""')
 
 
 def type_of(column: pd.Series[Any]) -> str:
@@ -141,6 +146,13 @@ def test_missing_values_that_are_a_category(missing_as, server):
                  ("GroupByThenRank", "x", "k"), kinds={"x": "numerical"}, missing_as=missing_as)  # fmt: skip
     assert_same(server, recipe, frame)
     assert_same(server, recipe, frame.assign(k=["c", None, "it's", "a"]))
+
+
+@pytest.mark.parametrize("name", ['a"b', "select", "x1", "scopefe_1", "a'b; --", "é %s {0}", "keep1", "A"])
+def test_a_column_and_a_category_of_any_name(name, server):
+    frame = pd.DataFrame({name: [1.0, 2.0, 5.0], "b": [0.5, 4.0, 2.0], "key1": [name, name, "'); --"]})
+    recipe = fit(frame, ("-", name, "b"), ("GroupByThenMax", name, "key1"), ("freq", "key1"))
+    assert_same(server, recipe, frame)
 
 
 @pytest.mark.parametrize("zone", [None, "Asia/Kolkata"])
