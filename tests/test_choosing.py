@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import scopefe
 from scopefe.data.dataset import load_dataset
 from scopefe.data.kinds import encode
-from scopefe.evaluate.choosing import ALPHA, chance, considered, fewest
+from scopefe.evaluate.choosing import ALPHA, chance, considered
 from scopefe.run.store import Store
 from scopefe.score.attribution import Attribution
 from scopefe.score.boosting import Part, parameters, train
@@ -205,19 +205,6 @@ def test_an_effect_is_sure_and_repeating_a_size_changes_nothing():
     assert repeated == pytest.approx(alone, abs=0.003)
     assert chance(np.zeros((50, 3)), rng) == 1.0
     assert chance(lower[:1], rng) == 1.0
-
-
-@given(st.integers(0, 10**6), st.floats(0, 3))
-def test_the_smallest_size_is_kept_that_is_at_most_a_standard_error_behind(seed, errors):
-    rng = np.random.default_rng(seed)
-    best = rng.normal(1, 1, size=500)
-    behind = rng.normal(size=500)
-    behind = (behind - behind.mean()) / behind.std() + errors / np.sqrt(499)
-    lower = np.stack([best - behind, best, best - 0.1], axis=1)
-    assert fewest(lower) == (0 if errors < 1 - 1e-9 else 1 if errors > 1 + 1e-9 else fewest(lower))
-    assert fewest(lower[:, [1, 1, 0]]) == 0
-    assert fewest(lower[:, [2, 1]]) == 1
-    assert fewest(lower[:1]) == lower[0].argmax()
 
 
 # --- whole runs

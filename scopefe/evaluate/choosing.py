@@ -137,7 +137,7 @@ def choose(
     loss of each row that they did not see. One test is made of all sizes: if none helped, the ratios of mean
     decrease to standard error would be normal, with the correlation that the rows show; the largest ratio is
     held against the largest of such draws. Where chance alone would do as well in 5 % of cases, nothing is
-    kept; else the smallest size that is as good as the one with the largest decrease, by `fewest`.
+    kept; else the size with the largest decrease.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def choose(
     lower = np.concatenate([_decreases(trial, sizes, train) for trial in trials])
     decreases, errors = lower.mean(axis=0), lower.std(axis=0) / np.sqrt(max(len(lower) - 1, 1))
     p = chance(lower, np.random.default_rng(seed))
-    kept = int(sizes[fewest(lower)]) if p < ALPHA else 0
+    kept = int(sizes[decreases.argmax()]) if p < ALPHA else 0
     return Choice(len(lower), sizes, decreases, errors, p, kept)
 
 
@@ -184,20 +184,6 @@ def _decreases(trial: Trial, sizes: Array, train: Callable[..., Iterator[Array]]
 
     width = len(trial.features.columns)
     return np.stack([losses(0) - losses(min(size, width)) for size in sizes.tolist()], axis=1)
-
-
-def fewest(lower: Array) -> int:
-    """Return the position of the smallest size that is at most a standard error behind the best one.
-
-    Parameters
-    ----------
-    lower
-        float64, shape (rows, sizes): decreases of each row, by ascending size. Differences are those of the
-        same rows.
-    """
-    best = lower.mean(axis=0).argmax()
-    behind = lower[:, [best]] - lower
-    return int((behind.mean(axis=0) <= behind.std(axis=0) / np.sqrt(max(len(lower) - 1, 1))).argmax())
 
 
 def chance(lower: Array, rng: np.random.Generator) -> float:
