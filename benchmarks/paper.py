@@ -55,7 +55,7 @@ def merged(kept: StudyFacts, new: StudyFacts) -> StudyFacts:
     names = {dataset.name for dataset in new.datasets}
     return new.model_copy(
         update={
-            "datasets": [*(d for d in kept.datasets if d.name not in names), *new.datasets],
+            "datasets": list({d.name: d for d in [*kept.datasets, *new.datasets]}.values()),
             "absent": {k: v for k, v in (kept.absent | new.absent).items() if k not in names},
             "legs": [*(x for x in kept.legs if x.dataset not in names), *new.legs],
             "audits": kept.audits | new.audits,
