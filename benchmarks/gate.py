@@ -3,8 +3,8 @@
 The gate, on one thread, is compared with scoring every candidate as a search does: a model of its own,
 learned from training rows and measured on selection rows; timed on a sample of candidates. On a large table
 it has all cores, and is compared with a fit of LightGBM of 100 trees on the same rows. Of more than 20,000
-rows the gate scores on so many. The baseline's scores are computed before. A whole run of ``recommended``, which decides how many features to keep, is
-compared with the openfe package's full search.
+rows the gate scores on so many. The baseline's scores are computed before. A whole run of ``recommended``,
+which decides how many features to keep, is compared with the openfe package's full search.
 """
 
 from __future__ import annotations
