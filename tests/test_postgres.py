@@ -41,7 +41,7 @@ def server() -> Iterator[str]:
         asked = [CONTROL, "-D", folder / "data", "-s", command, *options]
         subprocess.run(asked, check=True, timeout=100, stdout=subprocess.DEVNULL, **USER)
 
-    control("init", "-o", "-A trust -E UTF8 --locale=C.UTF-8 -U tests")
+    control("init", "-o", "-A trust -E UTF8 --no-locale -U tests")
     settings = f"-k '' -h localhost -p {port} -c fsync=off -c log_min_messages=fatal"
     control("start", "-w", "-l", str(folder / "log"), "-o", settings)
     yield f"host=localhost port={port} user=tests dbname=postgres"
