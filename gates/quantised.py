@@ -64,19 +64,20 @@ def quantised(
     ids = scope.ids()
     ids = ids[context.universe.canonical(ids) == ids]
     count, total = allowed(budget, len(ids)), context.table().rows
+    scored = total if rows is None else min(rows, total)
     value_bins = value_bins or VALUE_BINS[statistic]
     parameters = {
         "statistic": statistic,
         "folds": folds,
         "bins": bins,
         "value_bins": value_bins,
-        "rows": rows,
+        "rows": scored,
         "seed": seed,
     }
     asked = hashlib.blake2b(ids.data, digest_size=16).hexdigest()
 
     def compute() -> tuple[Array, dict[str, str]]:
-        scoring = Scoring(context, statistic == "chi2", folds, bins, value_bins, rows, seed)
+        scoring = Scoring(context, statistic == "chi2", folds, bins, value_bins, scored, seed)
         return scoring.scores(ids), scoring.failures
 
     by_fold, failures = context.remember("quantised", {**parameters, "candidates": asked}, compute)
@@ -89,7 +90,8 @@ def quantised(
     facts = {
         "candidates": len(ids),
         "kept": len(best) + len(others),
-        "rows": [total if rows is None else min(rows, total), total],
+        "rows": total,
+        "rows_scored": scored,
         "failed": int(np.isnan(by_fold).any(axis=1).sum()),
         "lowest_kept": lowest if np.isfinite(lowest) else None,
         "fold_correlation": correlation,
@@ -116,14 +118,16 @@ def by_importance(context: GateContext, ids: Array, positions: Array) -> Array:
 
 @dataclass(eq=False)
 class Scoring:
-    """Scores candidates on the rows of a context.
+    """Scores candidates on rows of a context.
 
     Parameters
     ----------
     chi2
         Whether to score without folds.
-    folds, bins, value_bins, most_rows, seed
+    folds, bins, value_bins, seed
         See `quantised`.
+    scored
+        Number of rows, drawn at random where the context has more.
     """
 
     context: GateContext
@@ -131,7 +135,7 @@ class Scoring:
     folds: int
     bins: int
     value_bins: int
-    most_rows: int | None
+    scored: int
     seed: int
     _binned: dict[int, tuple[Array, Array]] = field(default_factory=dict)
     _grouped: dict[int, Array] = field(default_factory=dict)
@@ -146,8 +150,8 @@ class Scoring:
         gradients = self.context.gradients()
         self.first, self.second = gradients.first, gradients.second
         rng = self.context.rng("quantised", self.seed)
-        if self.most_rows is not None and self.most_rows < self.table.rows:
-            drawn = np.sort(rng.choice(self.table.rows, self.most_rows, replace=False))
+        if self.scored < self.table.rows:
+            drawn = np.sort(rng.choice(self.table.rows, self.scored, replace=False))
             self.table = self.table.take(drawn).compact()
             self.first, self.second = self.first[:, drawn], self.second[:, drawn]
         rows = self.table.rows

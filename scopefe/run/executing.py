@@ -337,9 +337,11 @@ def _notes(
             f"Gains of two folds hardly agree (correlation {noise:.2f}): on this table they are mostly noise."
         )
     quantised = compiled.facts.get("quantised", {})
-    scored, rows = quantised.get("rows", (0, 0))
-    if scored < rows:
-        notes.append(f"The gate quantised scored candidates on {scored:,} of {rows:,} rows, drawn at random.")
+    if quantised and quantised["rows_scored"] < quantised["rows"]:
+        notes.append(
+            f"The gate quantised scored candidates on {quantised['rows_scored']:,} of "
+            f"{quantised['rows']:,} rows, drawn at random."
+        )
     widened = quantised.get("kept_by_importance")
     if widened:
         notes.append(
