@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -157,7 +158,11 @@ def choose(
         max_trees=max_trees,
         early_stopping=early_stopping,
     )
-    lower = np.concatenate([_decreases(trial, sizes, train) for trial in trials])
+    lower = np.concatenate(
+        [np.empty((0, len(sizes))), *(_decreases(trial, sizes, train) for trial in trials)]
+    )
+    if not len(lower):
+        return Choice(0, sizes, np.zeros(len(sizes)), np.zeros(len(sizes)), 1.0, 0)
     decreases, errors = lower.mean(axis=0), lower.std(axis=0) / np.sqrt(max(len(lower) - 1, 1))
     p = chance(lower, np.random.default_rng(seed))
     kept = int(sizes[decreases.argmax()]) if p < ALPHA else 0
@@ -174,16 +179,23 @@ def _decreases(trial: Trial, sizes: Array, train: Callable[..., Iterator[Array]]
     task, classes = trial.data.labels.task, len(trial.data.labels.classes)
     rows = trial.data.rows.test
     target, weights = trial.data.scaled(rows), trial.data.weights_of(rows)
-
-    @cache
-    def losses(size: int) -> Array:
-        matrix = trial.base.beside(trial.features.first(size))
-        scores = list(train(trial.data, matrix, stopping=DEFAULT_METRIC[task], seeds=range(SEEDS)))
-        each = Objective.of(task, classes).row_losses(target, np.mean(scores, axis=0))
-        return each if weights is None else each * weights / weights.mean()
-
-    width = len(trial.features.columns)
-    return np.stack([losses(0) - losses(min(size, width)) for size in sizes.tolist()], axis=1)
+    tried, places = np.unique(
+        np.minimum(np.append(0, sizes), len(trial.features.columns)), return_inverse=True
+    )
+    scores = train(
+        trial.data,
+        trial.base.beside(trial.features),
+        stopping=DEFAULT_METRIC[task],
+        widths=(len(trial.base.columns) + tried).tolist(),
+        seeds=range(SEEDS),
+    )
+    losses = np.empty((len(rows), len(tried)))
+    for column in range(len(tried)):
+        mean = np.mean(list(islice(scores, SEEDS)), axis=0)
+        each = Objective.of(task, classes).row_losses(target, mean)
+        losses[:, column] = each if weights is None else each * weights / weights.mean()
+    lower: Array = losses[:, :1] - losses[:, places[1:]]
+    return lower
 
 
 def chance(lower: Array, rng: np.random.Generator) -> float:

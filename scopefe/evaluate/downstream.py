@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -49,10 +50,6 @@ class Matrix:
         """Return both, one beside the other; the columns are shared."""
         shifted = [len(self.columns) + i for i in other.categorical]
         return Matrix([*self.columns, *other.columns], [*self.categorical, *shifted])
-
-    def first(self, count: int) -> Matrix:
-        """Return the first columns."""
-        return Matrix(self.columns[:count], [i for i in self.categorical if i < count])
 
     def take(self, rows: Array) -> Array:
         """Return the values of rows, shape (len(rows), columns)."""
@@ -167,16 +164,19 @@ def predict(
     seeds: Sequence[int],
     max_trees: int,
     early_stopping: int,
+    widths: Sequence[int] | None = None,
     advance: Callable[[int], None] | None = None,
 ) -> Iterator[Array]:
-    """Yield raw scores of the test rows by a model of the training rows; once per seed.
+    """Yield raw scores of the test rows by models of the training rows: of each width, one per seed.
 
     Parameters
     ----------
     learner, parameters
         Name of a learner, and its own parameters.
     stopping
-        LightGBM's name of what the model stops by, on the selection rows.
+        LightGBM's name of what a model stops by, on the selection rows.
+    widths
+        Numbers of first columns that models have; None for all columns only.
     """
     rows = data.rows
     target = np.empty(data.table.rows)
@@ -195,28 +195,32 @@ def predict(
         early_stopping,
         seed=0,
     )
-    yield from engine.map(Training(problem, learner, parameters, matrix.take(rows.test)), seeds, advance)
+    work = Training(problem, learner, parameters, matrix.take(rows.test))
+    models = itertools.product([len(matrix.columns)] if widths is None else widths, seeds)
+    yield from engine.map(work, models, advance)
 
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """The work of a seed: raw scores of the test rows by a model of the others."""
+    """The work of a model: raw scores of the test rows by a model of the others."""
 
     problem: Problem
     learner: str
     parameters: Mapping[str, Any]
     test: Array
 
-    def __call__(self, seed: int) -> Array:
-        """Train and predict.
+    def __call__(self, model: tuple[int, int]) -> Array:
+        """Train on so many of the first columns with a seed, and predict.
 
         Raises
         ------
         RunError
             If the learner does not take its parameters, or the data.
         """
+        width, seed = model
+        problem = replace(self.problem.first(width), seed=seed)
         try:
-            return LEARNERS[self.learner].train(replace(self.problem, seed=seed), self.parameters)(self.test)
+            return LEARNERS[self.learner].train(problem, self.parameters)(self.test[:, :width])
         except Exception as error:
             reason = " ".join(str(error).split())
             raise RunError(f"evaluation.learner {self.learner}: {type(error).__name__}: {reason}") from error

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import lightgbm as lgb
@@ -50,6 +51,11 @@ class Problem:
     max_trees: int
     early_stopping: int
     seed: int
+
+    def first(self, width: int) -> Problem:
+        """Return the problem with so many of the first columns; their values are shared."""
+        fit, held = (replace(part, values=part.values[:, :width]) for part in (self.fit, self.held))
+        return replace(self, fit=fit, held=held, categorical=[i for i in self.categorical if i < width])
 
     def both(self) -> tuple[Array, Array]:
         """Return values and targets of all rows."""
@@ -290,6 +296,12 @@ LEARNERS: Mapping[str, Learner] = {
     "random-forest": Learner(random_forest, _random_forest_names),
     "linear": Learner(linear, _linear_names),
 }
+
+
+def version_of(name: str) -> str | None:
+    """Return the version of a learner's package, where that is an extra."""
+    package = LEARNERS[name].package
+    return None if package is None else importlib.metadata.version(package)
 
 
 def require(name: str, parameters: Mapping[str, Any]) -> None:

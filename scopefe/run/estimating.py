@@ -140,7 +140,8 @@ def step_bytes(compiled: Compiled, data: Dataset) -> dict[str, int]:
     }
     settings = compiled.spec.selection
     if settings.keep == "auto":
-        models = encoded + min(jobs, SEEDS) * model(d + settings.keep_most)
+        width, trained = d + settings.keep_most, SEEDS * (1 + len(sizes_up_to(settings.keep_most)))
+        models = encoded + n * width * VALUE + min(jobs, trained) * model(width)
         held["choice"] = max(models, *held.values()) if compiled.decides == "parts" else models
     return held
 
@@ -247,7 +248,7 @@ class Calibration:
         most = min(compiled.spec.selection.keep_most, compiled.pool_size)
         widths = d + np.append(0, sizes_up_to(most))
         model = self._model(n, evaluation.early_stopping, evaluation.max_trees)
-        models = SEEDS * float(widths.sum() / d) * model / min(jobs, SEEDS)
+        models = SEEDS * float(widths.sum() / d) * model / min(jobs, SEEDS * len(widths))
         if compiled.decides == "selection":
             return models
         gates = sum(t.seconds for t in bench.times if t.step in ("pairs", "operators"))
