@@ -150,6 +150,7 @@ class Scoring:
         gradients = self.context.gradients()
         self.first, self.second = gradients.first, gradients.second
         rng = self.context.rng("quantised", self.seed)
+        drawn: Any = slice(None)
         if self.scored < self.table.rows:
             drawn = np.sort(rng.choice(self.table.rows, self.scored, replace=False))
             self.table = self.table.take(drawn).compact()
@@ -160,11 +161,21 @@ class Scoring:
             variance = np.square(self.first).sum(axis=1, keepdims=True)
             self.first = self.first * np.sqrt(self.second.sum(axis=1, keepdims=True) / variance)
         else:
-            self.fold = rng.permutation(np.arange(rows) % self.folds)
+            groups = self.context.groups()
+            self.fold = self._folds(rng, None if groups is None else groups[drawn])
+            self.folds = int(self.fold.max()) + 1
         self.by_fold = np.argsort(self.fold, kind="stable")
         self.starts = np.append(0, np.cumsum(np.bincount(self.fold)))
         both = np.stack([self.first, self.second], axis=2)[:, self.by_fold]
         self.derivatives = np.ascontiguousarray(both.swapaxes(0, 1)).reshape(rows, -1)
+
+    def _folds(self, rng: np.random.Generator, groups: Array | None) -> Array:
+        """Return the fold of each row, at random; rows of a group are in one."""
+        if groups is None:
+            return rng.permutation(np.arange(self.table.rows) % self.folds)
+        numbers = np.unique(groups, return_inverse=True)[1]
+        fold: Array = rng.permutation(np.arange(numbers.max() + 1) % self.folds)[numbers]
+        return fold
 
     def scores(self, ids: Array) -> Array:
         """Return the score of each candidate on each fold, float64, shape (n, folds); NaN where it failed."""
@@ -175,7 +186,7 @@ class Scoring:
         groups = np.split(order, np.flatnonzero(first)[1:]) if len(ids) else []
         result = np.full((len(ids), 1 if self.chi2 else self.folds), np.nan)
 
-        def work(number: int) -> list[Array | None]:
+        def work(number: int) -> list[Array | str]:
             members = groups[number]
             return self._of_pair(
                 [self.context.universe.operators[i] for i in operators[members]],
@@ -185,13 +196,15 @@ class Scoring:
 
         for members, found in zip(groups, self.context.map(work, range(len(groups))), strict=True):
             for place, score in zip(members, found, strict=True):
-                if score is not None:
+                if isinstance(score, str):
+                    self.failures.setdefault(self.context.universe.operators[operators[place]].name, score)
+                else:
                     result[place] = score
         return result
 
-    def _of_pair(self, operators: list[Operator], left: int, right: int) -> list[Array | None]:
-        """Score all candidates of a pair, or of a single feature: None for one that cannot be computed."""
-        scores: list[Array | None] = [None] * len(operators)
+    def _of_pair(self, operators: list[Operator], left: int, right: int) -> list[Array | str]:
+        """Score all candidates of a pair, or of a single feature, or say why one cannot be computed."""
+        scores: list[Array | str] = [""] * len(operators)
         shared: dict[str, tuple[Array, Any]] = {}
         together: dict[int, tuple[Array, list[int], list[Array]]] = {}
         for place, operator in enumerate(operators):
@@ -200,7 +213,7 @@ class Scoring:
             except Exception as error:
                 if operator.source.module.startswith(BUILT_IN):
                     raise
-                self.failures.setdefault(operator.name, f"{type(error).__name__}: {error}")
+                scores[place] = f"{type(error).__name__}: {error}"
                 continue
             if values is None:
                 scores[place] = self._of_categories(sums)

@@ -14,8 +14,12 @@ import scopefe
 from scopefe.data.dataset import load_dataset
 from scopefe.data.kinds import encode
 from scopefe.evaluate.choosing import ALPHA, chance, considered
+from scopefe.evaluate.downstream import originals, predict
+from scopefe.run.budgets import Stop
+from scopefe.run.engines import Threads
 from scopefe.run.store import Store
 from scopefe.score.attribution import Attribution
+from scopefe.score.baseline import fold_rows
 from scopefe.score.boosting import Part, parameters, train
 from scopefe.score.halving import Halving, folded
 from scopefe.score.held_out import held_out_gains
@@ -281,6 +285,139 @@ def test_parts_of_the_rows_are_left_out_in_turn(rows, count, seed):
         assert {*used}.isdisjoint(part.rows.test.tolist())
         assert {*part.rows.train} <= {*data.rows.train.tolist()}
         assert len(used) + len(part.rows.test) == len(data.rows.development)
+
+
+def grouped(rows=400, groups=23):
+    frame = noise(rows)
+    return frame.assign(g=np.random.default_rng(1).integers(groups, size=rows), t=np.arange(rows)[::-1] // 7)
+
+
+def roles(data, column):
+    return [set(column[part].tolist()) for part in (data.rows.train, data.rows.selection, data.rows.test)]
+
+
+BY_GROUPS = "data.split={by: groups, column: g}"
+BY_TIME = "data.split={by: time, column: t}"
+
+
+def test_no_division_takes_a_group_apart():
+    frame = grouped()
+    data = load_dataset(recommended(BY_GROUPS).data, frame)
+    g = frame["g"].to_numpy()
+    parts = data.parts(5, 0)
+    assert sorted(np.concatenate([part.rows.test for part in parts])) == sorted(data.rows.development)
+    for divided in [*parts, data.nested(0), data.fresh(0)]:
+        train, selection, test = roles(divided, g)
+        assert train.isdisjoint(selection)
+        assert test.isdisjoint(train | selection)
+    rows, objective = data.rows.development, Objective.of("regression", 0)
+    for fit, held in fold_rows(data.scaled_target, objective, 5, g[rows]):
+        assert set(g[rows][fit]).isdisjoint(g[rows][held])
+    order = np.random.default_rng(0).permutation(len(rows))
+    for part, fitted in folded(order, data.scaled_target[order], 5, g[rows][order]):
+        assert set(g[rows][part[:fitted]]).isdisjoint(g[rows][part[fitted:]])
+
+
+def test_later_rows_decide_over_what_earlier_ones_teach():
+    frame = grouped()
+    data = load_dataset(recommended(BY_TIME).data, frame)
+    t = frame["t"].to_numpy()
+    parts = data.parts(5, 0)
+    assert len(parts) == 5
+    tested = np.concatenate([part.rows.test for part in parts])
+    assert len(tested) == len(set(tested)) > 0.8 * len(data.rows.development)
+    for divided in [*parts, data.nested(0), data.fresh(0)]:
+        assert t[divided.rows.train].max() < t[divided.rows.selection].min()
+        assert not len(divided.rows.test) or (t[divided.rows.test].min() >= t[divided.rows.selection].max())
+    for part in parts:
+        assert t[part.rows.test].min() > t[part.rows.selection].max()
+
+
+def memorised(rows=3000):
+    """Return a table in which the sum of two features tells the group, and the group tells the target."""
+    rng = np.random.default_rng(0)
+    g, level = rng.permutation(np.arange(rows) % 100), rng.normal(size=100)
+    frame = pd.DataFrame({"a": g % 10, "b": g // 10 * 10, "g": g})
+    return frame.assign(y=level[g] + 0.5 * rng.normal(size=rows))
+
+
+@pytest.mark.parametrize("unseen", ["selection", "parts"])
+def test_what_only_tells_the_group_is_not_kept(unseen):
+    overrides = [BY_GROUPS, f"selection.unseen={unseen}", "evaluation.seeds=0"]
+    report = scopefe.execute(recommended(*overrides), data=memorised(), write=False).report
+    assert report.selection.selected == []
+
+
+@pytest.mark.parametrize("split", [BY_GROUPS, BY_TIME])
+def test_a_signal_is_found_by_groups_and_in_time(split):
+    frame = grouped(1500).drop(columns="y").join(signal()["y"]).assign(x0=signal()["x0"], x1=signal()["x1"])
+    drop = "data.features.drop=[t]" if split == BY_TIME else "data.features.drop=[m]"
+    found = scopefe.execute(recommended(split, drop, "evaluation.seeds=0"), data=frame, write=False).report
+    assert {"x0", "x1"} == set(found.selection.selected[0].inputs)
+
+
+def test_with_two_groups_nothing_can_be_decided():
+    frame = noise(300).assign(g=np.repeat(["a", "b", "c"], 100))
+    overrides = [BY_GROUPS, "evaluation.seeds=0", "selection.unseen=parts"]
+    report = scopefe.execute(recommended(*overrides), data=frame, write=False).report
+    assert report.selection.selected == []
+    assert any(note.startswith("Nothing is kept") for note in report.notes)
+
+
+def test_a_model_of_the_first_columns_is_that_of_a_table_of_these():
+    data = load_dataset(recommended().data, signal(400))
+    matrix = originals(data, benchmark=False)
+    settings = {
+        "learner": "lightgbm",
+        "parameters": {},
+        "stopping": "rmse",
+        "seeds": range(2),
+        "max_trees": 20,
+        "early_stopping": 5,
+    }
+    alone = [
+        list(
+            predict(data, replace(matrix, columns=matrix.columns[:width], categorical=kept), one, **settings)
+        )
+        for one in [Threads(1)]
+        for width, kept in ((2, []), (5, [4]))
+    ]
+    for jobs in (1, 2):
+        found = list(predict(data, matrix, Threads(jobs), widths=[2, 5], **settings))
+        np.testing.assert_array_equal(found, [*alone[0], *alone[1]])
+
+
+@pytest.mark.parametrize("name", ["jannis", "covtype", "telecom"])
+def test_the_shipped_tables_leave_it_to_the_spec_how_many_are_kept(name):
+    assert scopefe.load_spec("recommended", fragments=[f"data/{name}"]).selection.keep == "auto"
+    assert scopefe.load_spec("scope-fe", fragments=[f"data/{name}"]).selection.keep == 10
+
+
+def test_a_budget_of_candidates_is_that_of_the_run_s_own_pool():
+    overrides = ["scope.operators={gate: probe, keep: 2}", "evaluation.seeds=0"]
+    pool = scopefe.compile(recommended(*overrides), data=signal(300)).pool_size
+    enough, few = (
+        scopefe.execute(
+            recommended(*overrides, f"execution.budget.max_candidates={most}"), data=signal(300), write=False
+        )
+        for most in (pool, pool - 1)
+    )
+    assert enough.report.selection.stopped is None
+    assert not enough.failed
+    assert few.report.selection.stopped.budget == "max_candidates"
+    assert few.failed
+
+
+def test_a_budget_spent_before_it_is_decided_is_a_failure(monkeypatch):
+    monkeypatch.setattr(
+        "scopefe.run.budgets.Watch._spent",
+        lambda _, before: Stop(before, "max_seconds", "spent") if before == "choice" else None,
+    )
+    run = scopefe.execute(recommended(), data=signal(300), write=False)
+    assert run.report.selection.ranking
+    assert run.report.selection.selected == []
+    assert run.failed
+    assert "Nothing is kept: it was not decided how many features help." in run.report.notes
 
 
 @pytest.mark.parametrize("blocks", [1, 8])

@@ -192,6 +192,20 @@ def test_an_operator_that_fails_is_told_and_ranks_last(tmp_path):
     assert not any("harmonic" in f for f in ranked(compile(spec_of(*own, budget=0.5), data=frame)))
 
 
+def test_of_many_failures_the_same_one_is_told_for_any_number_of_jobs(tmp_path):
+    body = "raise ValueError(f'no {a.sum():.3f}')"
+    (tmp_path / "own.py").write_text(OWN.replace("return 2 * a * b / (a + b)", body))
+    frame, _ = planted("product")
+    own = [f"operators.modules=[{tmp_path / 'own.py'}]", "operators.use=['*', harmonic]"]
+    told = {
+        compile(spec_of(*own, f"execution.jobs={jobs}", budget=1e9), data=frame).facts["quantised"][
+            "failures"
+        ]["harmonic"]
+        for jobs in (1, 2, 4, 8)
+    }
+    assert len(told) == 1
+
+
 def test_a_budget_is_checked():
     frame, _ = planted("product")
     with pytest.raises(scopefe.SpecError, match=r"budget 2\.5 is neither a share below 1 nor a whole number"):

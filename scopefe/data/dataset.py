@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -15,10 +17,22 @@ from scopefe.components import Array
 from scopefe.data.datetimes import TimePart, with_parts
 from scopefe.data.kinds import encode, is_number
 from scopefe.data.source import read
-from scopefe.data.splits import Rows, assign, column, divide, join, role_columns
+from scopefe.data.splits import (
+    Rows,
+    assign,
+    column,
+    divide,
+    divide_groups,
+    divide_times,
+    group_folds,
+    groups_of,
+    join,
+    role_columns,
+    times_of,
+)
 from scopefe.data.table import Table, text_keys
 from scopefe.errors import DataError, suggestion
-from scopefe.spec.models import Data, Features, FileSplit, Sample, Target
+from scopefe.spec.models import Data, Features, FileSplit, GroupSplit, Sample, Target, TimeSplit
 
 Task = Literal["regression", "binary", "multiclass"]
 MAX_CLASSES_OF_NUMBERS = 20
@@ -68,6 +82,12 @@ class Dataset:
         What each row counts in a loss, float64, shape (rows,); None where all count the same.
     rows_left_out
         How many rows of the source have no role, by reason.
+    groups
+        Group of each row, int64, shape (rows,): no division of rows takes a group apart. None where rows may
+        be divided at random.
+    times
+        Rank of each row's time, int64, shape (rows,): rows are learned from before later ones are measured
+        on. None where they have no order.
     """
 
     table: Table
@@ -77,6 +97,8 @@ class Dataset:
     time_parts: dict[str, TimePart] = field(default_factory=dict)
     weights: Array | None = None
     rows_left_out: dict[str, int] = field(default_factory=dict)
+    groups: Array | None = None
+    times: Array | None = None
 
     @cached_property
     def development(self) -> Table:
@@ -94,7 +116,8 @@ class Dataset:
         Parameters
         ----------
         seed
-            Seed of the division; classes are stratified where their counts permit.
+            Seed of the division; classes are stratified where their counts permit. Groups stay whole, and
+            where rows have an order, the later ones are selected on.
         """
         return replace(self, rows=Rows(*self._divided(self.rows.train, seed), self.rows.test))
 
@@ -110,31 +133,58 @@ class Dataset:
 
     def _divided(self, rows: Array, seed: int) -> tuple[Array, Array]:
         """Divide positions in the proportion of training and selection rows."""
-        size = max(1, round(len(rows) * len(self.rows.selection) / len(self.rows.development)))
+        share = len(self.rows.selection) / len(self.rows.development)
+        size = max(1, round(len(rows) * share))
+        if self.times is not None:
+            return divide_times(rows, size, self.times)
+        if self.groups is not None:
+            return divide_groups(rows, share, self.groups, seed)
         return divide(rows, size, self.labels.class_numbers, seed)
 
     def parts(self, count: int, seed: int) -> list[Dataset]:
         """Return the data without each of some parts of its development rows, which are its test rows then.
 
-        A part that has all selection rows, as in a tiny table, is not taken out.
+        Where rows have an order, a part is held against what the rows before it teach. A part is not taken
+        out where that leaves no rows to learn from or to select on, as in a tiny table, or a constant target.
 
         Parameters
         ----------
         count
-            Number of parts, balanced in the target.
+            Number of parts, balanced in the target; groups stay whole.
         seed
             Seed of the division.
         """
-        rows, rng = self.rows, np.random.default_rng(seed)
-        shuffled = rng.permutation(len(rows.development))
-        part = np.empty(len(shuffled), dtype=np.int64)
-        part[shuffled[np.argsort(self.scaled_target[shuffled], kind="stable")]] = np.arange(len(part)) % count
-        train, selection = np.split(part, [len(rows.train)])
-        views = [
-            Rows(rows.train[train != i], rows.selection[selection != i], rows.development[part == i])
-            for i in range(count)
+        views = self._without_parts(count, seed) if self.times is None else self._before_parts(count, seed)
+        return [
+            replace(self, rows=view)
+            for view in views
+            if all(view.counts().values()) and np.ptp(self.labels.values[view.train]) > 0
         ]
-        return [replace(self, rows=view) for view in views if len(view.selection) and len(view.test)]
+
+    def _without_parts(self, count: int, seed: int) -> Iterator[Rows]:
+        """Yield the rows without each part, and the part."""
+        rows = self.rows
+        if self.groups is not None:
+            part = group_folds(self.groups[rows.development], count)
+        else:
+            shuffled = np.random.default_rng(seed).permutation(len(rows.development))
+            part = np.empty(len(shuffled), dtype=np.int64)
+            ranked = shuffled[np.argsort(self.scaled_target[shuffled], kind="stable")]
+            part[ranked] = np.arange(len(part)) % count
+        train, selection = np.split(part, [len(rows.train)])
+        for i in range(count):
+            yield Rows(rows.train[train != i], rows.selection[selection != i], rows.development[part == i])
+
+    def _before_parts(self, count: int, seed: int) -> Iterator[Rows]:
+        """Yield the rows before each of so many parts, and the part: there is one more, the first."""
+        assert self.times is not None
+        rows = self.rows.development
+        times = self.times[rows]
+        cuts = [len(rows) * i // (count + 1) for i in range(1, count + 1)]
+        bounds = [*np.searchsorted(times, times[cuts], side="left").tolist(), len(rows)]
+        for first, last in pairwise(bounds):
+            if first and times[0] < times[first - 1]:
+                yield Rows(*self._divided(rows[:first], seed), rows[first:last])
 
     @cached_property
     def fingerprint(self) -> str:
@@ -143,6 +193,9 @@ class Dataset:
         digest.update(self.development.fingerprint().encode())
         digest.update(self._measures(self.rows.development))
         digest.update(f"{self.labels.task} {len(self.labels.classes)} {len(self.rows.train)}".encode())
+        for related in (self.groups, self.times):
+            if related is not None:
+                digest.update(np.unique(related[self.rows.development], return_inverse=True)[1].tobytes())
         return digest.hexdigest()
 
     @cached_property
@@ -156,6 +209,10 @@ class Dataset:
         """Return what losses of rows are made of, beside predictions."""
         weights = self.weights_of(rows)
         return self.labels.values[rows].tobytes() + (b"" if weights is None else weights.tobytes())
+
+    def groups_of(self, rows: Array) -> Array | None:
+        """Return the group of rows, int64; None where rows may be divided at random."""
+        return None if self.groups is None else self.groups[rows]
 
     def weights_of(self, rows: Array) -> Array | None:
         """Return what rows count in a loss, float64; None where all rows count the same."""
@@ -215,6 +272,8 @@ def load_dataset(data: Data, frame: IntoDataFrame | None = None) -> Dataset:
     if not present.all():
         table = table[present]
     weights = None if data.weight is None else read_weights(column(table, data.weight, "data.weight"))
+    groups = groups_of(data.split, table) if isinstance(data.split, GroupSplit) else None
+    times = times_of(data.split, table) if isinstance(data.split, TimeSplit) else None
     no_features = {
         data.target.column: "target",
         **dict.fromkeys(role_columns(data.split), "split"),
@@ -241,7 +300,7 @@ def load_dataset(data: Data, frame: IntoDataFrame | None = None) -> Dataset:
     _check_features(encoded, rows)
     if weights is not None:
         _check_weights(weights, rows)
-    return Dataset(encoded, labels, rows, dropped, time_parts, weights, rows_left_out)
+    return Dataset(encoded, labels, rows, dropped, time_parts, weights, rows_left_out, groups, times)
 
 
 def _assigned(data: Data, table: pd.DataFrame, present: Array, labels: Labels) -> Rows:

@@ -10,7 +10,7 @@ from typing import Any, Literal, cast
 import numpy as np
 import pandas as pd
 from pandas.tseries.api import guess_datetime_format
-from sklearn.model_selection import GroupShuffleSplit, train_test_split
+from sklearn.model_selection import GroupKFold, GroupShuffleSplit, train_test_split
 
 from scopefe.components import Array
 from scopefe.data.source import read_file
@@ -115,6 +115,71 @@ def divide(rows: Array, size: int, classes: Array | None, seed: int) -> tuple[Ar
     return cast(Array, rest), cast(Array, part)
 
 
+def divide_groups(rows: Array, share: float, groups: Array, seed: int) -> tuple[Array, Array]:
+    """Divide positions at random into the rest and a share of the groups, which stay whole.
+
+    Parameters
+    ----------
+    groups
+        int64: the group of each row of the table.
+
+    Raises
+    ------
+    DataError
+        If the rows are of one group.
+    """
+    if share == 0:
+        return rows, rows[:0]
+    if len(np.unique(groups[rows])) < 2:
+        raise DataError("data.split.column has too few groups to split the rows")
+    splitter = GroupShuffleSplit(n_splits=1, test_size=share, random_state=seed)
+    rest, part = next(splitter.split(rows, groups=groups[rows]))
+    return rows[rest], rows[part]
+
+
+def divide_times(rows: Array, size: int, times: Array) -> tuple[Array, Array]:
+    """Divide positions, in the order of time, into the first ones and `size` later ones.
+
+    Rows of one time stay together: so many more are later ones, or less where all would be.
+
+    Parameters
+    ----------
+    times
+        Numbers: when each row of the table was.
+
+    Raises
+    ------
+    DataError
+        If the rows are all of one time.
+    """
+    ranked = times[rows]
+    at = int(np.searchsorted(ranked, ranked[len(rows) - size], side="left"))
+    if at == 0:
+        at = int(np.searchsorted(ranked, ranked[0], side="right"))
+    if at == len(rows):
+        raise DataError("data.split.column has too few times to divide the rows")
+    return rows[:at], rows[at:]
+
+
+def group_folds(groups: Array, count: int) -> Array:
+    """Return a fold for each row, int64: rows of a group are in one, and folds are of about equal size.
+
+    There are no more folds than groups.
+
+    Raises
+    ------
+    DataError
+        If the rows are of one group.
+    """
+    count = min(count, len(np.unique(groups)))
+    if count < 2:
+        raise DataError("data.split.column has too few groups for folds")
+    folds = np.empty(len(groups), dtype=np.int64)
+    for number, (_, held) in enumerate(GroupKFold(count).split(groups, groups=groups)):
+        folds[held] = number
+    return folds
+
+
 def _by_fractions(split: FractionSplit, n: int, classes: Array | None) -> Rows:
     if n < 3:
         raise DataError(f"{n} rows are too few to split")
@@ -149,15 +214,9 @@ def _by_column(split: ColumnSplit, frame: pd.DataFrame) -> Rows:
 
 
 def _by_time(split: TimeSplit, frame: pd.DataFrame) -> Rows:
-    times = column(frame, split.column, "data.split.column")
-    if times.isna().any():
-        raise DataError(f"column {split.column!r} orders the rows, but has {int(times.isna().sum())} missing")
-    if not pd.api.types.is_numeric_dtype(times.dtype) and not pd.api.types.is_datetime64_any_dtype(
-        times.dtype
-    ):
-        times = _parsed(split.column, times.astype(str))
-    order = np.argsort(times.to_numpy(), kind="stable")
-    ranked = times.to_numpy()[order]
+    times = times_of(split, frame)
+    order = np.argsort(times, kind="stable")
+    ranked = times[order]
 
     def cut(fraction: float) -> int:
         at = round(len(order) * fraction)
@@ -165,6 +224,36 @@ def _by_time(split: TimeSplit, frame: pd.DataFrame) -> Rows:
 
     first, second = cut(split.train), cut(split.train + split.selection)
     return Rows(order[:first], order[first:second], order[second:])
+
+
+def times_of(split: TimeSplit, frame: pd.DataFrame) -> Array:
+    """Return the rank of each row's time, int64, shape (rows,); rows of one time have one.
+
+    Raises
+    ------
+    DataError
+        If the column is not there, has missing values, or holds no times.
+    """
+    times = column(frame, split.column, "data.split.column")
+    if times.isna().any():
+        raise DataError(f"column {split.column!r} orders the rows, but has {int(times.isna().sum())} missing")
+    if not pd.api.types.is_numeric_dtype(times.dtype) and not pd.api.types.is_datetime64_any_dtype(
+        times.dtype
+    ):
+        times = _parsed(split.column, times.astype(str))
+    return np.unique(times.to_numpy(), return_inverse=True)[1].astype(np.int64)
+
+
+def groups_of(split: GroupSplit, frame: pd.DataFrame) -> Array:
+    """Return the group of each row, int64, shape (rows,); missing is one.
+
+    Raises
+    ------
+    DataError
+        If the column is not there.
+    """
+    names = column(frame, split.column, "data.split.column")
+    return pd.factorize(names.astype(object), use_na_sentinel=False)[0].astype(np.int64)
 
 
 def _parsed(name: str, texts: pd.Series[Any]) -> pd.Series[Any]:
@@ -179,21 +268,10 @@ def _parsed(name: str, texts: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def _by_groups(split: GroupSplit, frame: pd.DataFrame) -> Rows:
-    names = column(frame, split.column, "data.split.column")
-    groups = pd.factorize(names.astype(object), use_na_sentinel=False)[0]
-
-    def part(rows: Array, share: float) -> tuple[Array, Array]:
-        if share == 0:
-            return rows, rows[:0]
-        if len(np.unique(groups[rows])) < 2:
-            raise DataError(f"column {split.column!r} has too few groups to split")
-        splitter = GroupShuffleSplit(n_splits=1, test_size=share, random_state=split.seed)
-        rest, chosen = next(splitter.split(rows, groups=groups[rows]))
-        return rows[rest], rows[chosen]
-
-    rest, test = part(np.arange(len(frame)), split.test)
-    train, selection = part(rest, split.selection / (split.train + split.selection))
-    return Rows(train, selection, test)
+    groups = groups_of(split, frame)
+    rest, test = divide_groups(np.arange(len(frame)), split.test, groups, split.seed)
+    share = split.selection / (split.train + split.selection)
+    return Rows(*divide_groups(rest, share, groups, split.seed), test)
 
 
 def join(split: FileSplit, train: pd.DataFrame) -> tuple[pd.DataFrame, Rows]:

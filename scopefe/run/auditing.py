@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -36,7 +37,6 @@ from scopefe.run.progress import Listener, silent
 from scopefe.run.selecting import select
 from scopefe.run.store import Store
 from scopefe.run.workbench import Stored, Workbench
-from scopefe.score.featureboost import Block
 from scopefe.score.halving import round_rows
 from scopefe.score.selection import Native
 from scopefe.space.context import agreement
@@ -91,6 +91,8 @@ class Scored:
             If its universe is another one.
         """
         compiled = compile(spec, data=self.frame, store=self.store, listener=self.listener)
+        assert compiled.bench is not None
+        compiled.bench.engine.close()
         if "whole" in self.__dict__ and compiled.universe.key != self.whole.universe.key:
             raise SpecError(f"{spec.name!r} has another universe: its features, kinds or operators differ")
         return compiled
@@ -151,18 +153,11 @@ class Scored:
         universe, bench, settings = self.whole.universe, self.bench, self.spec.baseline
         ids, rng = self.ids, random.Random(self.spec.seed)
         with bench.step("baseline", settings.folds if settings.boosting else None) as advance:
-            scores = bench.baseline(data, None, settings.folds, advance).scores
+            scores = bench.baseline(data, None, settings.folds, advance)
         bench.ready(data)
         data.development.forget()
-        objective, count = bench.objective(data), len(data.rows.train)
-        block = Block(
-            data.development,
-            count,
-            data.scaled_target,
-            scores,
-            objective,
-            data.weights_of(data.rows.development),
-        )
+        count = len(data.rows.train)
+        block = bench.block(data, None, count, scores)
         rows, fitted = round_rows(count, len(data.rows.selection), 1, rng)[-1]
         known = Stored(bench, data, universe, bench.baseline_content(data, None, settings.folds))
         native = Native(bench.evaluator, bench.engine, known)
@@ -221,6 +216,11 @@ def audit_pool(
         If a spec, its data or a component is at fault.
     """
     scored = scored or Scored(spec, data, store or Store(), listener)
+    with closing(scored.bench.engine):
+        return _audit(scored, spec, against or {}, seeds, fresh)
+
+
+def _audit(scored: Scored, spec: Spec, against: Mapping[str, Spec], seeds: int, fresh: bool) -> AuditFacts:
     bench, compiled = scored.bench, scored.compile(spec)
     unseen = scored.fresh if fresh and len(scored.data.rows.test) else None
     ranking = scored.ranking
@@ -228,8 +228,7 @@ def audit_pool(
     with bench.step("controls"):
         controls = [_control(ranking, inside, name, seeds) for name in CONTROLS] if inside.any() else []
         compared = [
-            _matched(ranking, inside, name, scored.compile(other), seeds)
-            for name, other in (against or {}).items()
+            _matched(ranking, inside, name, scored.compile(other), seeds) for name, other in against.items()
         ]
     enrichment, counted = ranking.enrichment(inside), histogram(ranking.gains)
     return AuditFacts(

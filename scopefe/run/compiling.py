@@ -141,7 +141,7 @@ def compile(
     store: Store | None = None,
     listener: Listener = silent,
 ) -> Compiled:
-    """Compile a spec into a counted candidate space; the pool is counted, never scored.
+    """Compile a spec into a counted candidate space; only gates that need scores have candidates scored.
 
     Parameters
     ----------
@@ -163,7 +163,12 @@ def compile(
     ScopefeError
         If the spec, its data or a component is at fault.
     """
-    return _compile(spec, data, static, pool, Workbench(spec, store or Store(), listener, data), ())
+    bench = Workbench(spec, store or Store(), listener, data)
+    try:
+        return _compile(spec, data, static, pool, bench, ())
+    except BaseException:
+        bench.engine.close()
+        raise
 
 
 def _compile(
@@ -246,9 +251,7 @@ def _matched(result: Compiled, name: str, frame: IntoDataFrame | None, above: tu
     origin, bench = result.spec.origin, result.bench
     assert bench is not None
     other = load_spec(name, overrides=origin.overrides, fragments=origin.fragments, modules=origin.modules)
-    inner = Workbench(other, bench.store, bench.listener, frame)
-    inner.engine, inner.disk = bench.engine, bench.disk
-    compiled = _compile(other, frame, False, None, inner, (*above, name))
+    compiled = _compile(other, frame, False, None, bench.beside(other), (*above, name))
     if compiled.universe.key != result.universe.key:
         raise SpecError(f"match {name!r} has another universe: its features, kinds or operators differ")
     if result.data is not None and result.data is not compiled.data:
@@ -277,6 +280,10 @@ class StaticContext:
     def table(self) -> Any:
         """There are no rows."""
         raise NeedsDataError("rows")
+
+    def groups(self) -> Any:
+        """There are no rows."""
+        raise NeedsDataError("groups")
 
     def rng(self, name: str, seed: int) -> Any:
         """What is drawn would be counted, but never be the same as with data."""

@@ -10,12 +10,12 @@ from scopefe.components import Array
 from scopefe.data.table import Table
 from scopefe.evaluate.choosing import PARTS, Choice, Trial, choose, considered
 from scopefe.evaluate.downstream import fitted_features, originals
+from scopefe.evaluate.learners import version_of
 from scopefe.recipe.fitting import fit_recipe
 from scopefe.recipe.recipe import Recipe
 from scopefe.run.budgets import Watch
 from scopefe.run.code import code_key
 from scopefe.run.compiling import Compiled
-from scopefe.run.estimating import peak_bytes
 from scopefe.run.workbench import Stored
 from scopefe.score.baseline import BaselineScores
 from scopefe.score.featureboost import Block
@@ -45,21 +45,12 @@ def select(
         return None, None, Selected.nothing()
     bench, data = compiled.bench, compiled.searched
     assert bench is not None
-    watch.admit(len(candidates), peak_bytes(compiled, data))
     if watch.stops("baseline"):
         return None, None, Selected.nothing()
-    spec, objective = compiled.spec, bench.objective(data)
-    settings = spec.baseline
+    spec, settings = compiled.spec, compiled.spec.baseline
     with bench.step("baseline", settings.folds if settings.boosting else None) as advance:
         scores = bench.baseline(data, None, settings.folds, advance)
-    block = Block(
-        data.development,
-        len(data.rows.train),
-        data.scaled_target,
-        scores.scores,
-        objective,
-        data.weights_of(data.rows.development),
-    )
+    block = bench.block(data, None, len(data.rows.train), scores)
     if watch.stops("halving"):
         return block, scores, Selected.nothing()
     bench.ready(data)
@@ -176,7 +167,8 @@ def _choice_content(compiled: Compiled, candidates: Array, most: int) -> list[An
     components = spec.origin.components
     code = code_key([*universe.operators, *components.pair_gates, *components.operator_gates])
     settings = spec.model_dump(mode="json", by_alias=True, include={"scope", "baseline", "selection", "seed"})
-    return [code, universe.key, settings, _learner(spec), candidates.tolist(), most]
+    learner = [_learner(spec), version_of(spec.evaluation.learner.learner)]
+    return [code, universe.key, settings, learner, candidates.tolist(), most]
 
 
 def recipe_of(compiled: Compiled, table: Table, selected: Selected, kept: Array, key: str) -> Recipe:

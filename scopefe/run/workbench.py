@@ -69,6 +69,12 @@ class Workbench:
         self._ready, self._inner_seconds, self._inside = False, 0.0, False
         self._seen: set[str] = set()
 
+    def beside(self, spec: Spec) -> Workbench:
+        """Return the workbench of another spec, with the same store, engine and frame."""
+        other = Workbench(spec, self.store, self.listener, self.frame)
+        other.engine, other.disk, other._inside = self.engine, self.disk, self._inside
+        return other
+
     @contextmanager
     def whole(self, name: str, total: int) -> Iterator[Callable[[int], None]]:
         """Time a step with all those inside it, which nobody is told of, nor of the failures they meet."""
@@ -168,14 +174,40 @@ class Workbench:
         """
         chosen = slice(None) if rows is None else rows
         table = data.development if rows is None else data.development.take(rows)
-        target, weights = data.scaled_target[chosen], data.weights_of(data.rows.development[chosen])
+        positions = data.rows.development[chosen]
+        weights, groups = data.weights_of(positions), data.groups_of(positions)
         scores: BaselineScores = self.remember(
             "baseline",
             self.baseline_content(data, rows, folds),
             data,
-            lambda: self._baseline(table, target, weights, self.objective(data), folds, advance),
+            lambda: self._baseline(
+                table, data.scaled_target[chosen], weights, groups, self.objective(data), folds, advance
+            ),
         )
         return scores
+
+    def block(self, data: Dataset, rows: Array | None, fitted: int, scores: BaselineScores) -> Block:
+        """Return development rows with their baseline scores.
+
+        Parameters
+        ----------
+        rows
+            Positions among the development rows; None for all of them.
+        fitted
+            Number of rows, from the front, that models are fitted on.
+        """
+        table = data.development if rows is None else data.development.take(rows)
+        chosen = slice(None) if rows is None else rows
+        positions = data.rows.development[chosen]
+        return Block(
+            table,
+            fitted,
+            data.scaled_target[chosen],
+            scores.scores,
+            self.objective(data),
+            data.weights_of(positions),
+            data.groups_of(positions),
+        )
 
     def baseline_content(self, data: Dataset, rows: Array | None, folds: int) -> list[Any]:
         """Return what tells a baseline from all others of the same data."""
@@ -187,6 +219,7 @@ class Workbench:
         table: Table,
         target: Array,
         weights: Array | None,
+        groups: Array | None,
         objective: Objective,
         folds: int,
         advance: Callable[[int], None] | None,
@@ -202,6 +235,7 @@ class Workbench:
             objective,
             self.engine,
             weights=weights,
+            groups=groups,
             advance=advance,
             folds=folds,
             learning_rate=settings.learning_rate,
@@ -269,6 +303,10 @@ class Context:
         """Training rows for a pair gate, training and selection rows for an operator gate."""
         return self.data.training if self.training_only else self.data.development
 
+    def groups(self) -> Array | None:
+        """Return the group of each row of `table`; None where the split has none."""
+        return self.data.groups_of(self._rows())
+
     def rng(self, name: str, seed: int) -> np.random.Generator:
         """Return a random stream of its own for a name and a seed."""
         return np.random.default_rng([seed, zlib.crc32(name.encode())])
@@ -278,8 +316,8 @@ class Context:
         return self.match(match)
 
     def note(self, name: str, fact: Any) -> None:
-        """Add a fact to the report."""
-        self.facts[name] = fact
+        """Add a fact to the report; of two that differ, none is told."""
+        self.facts[name] = fact if _same(self.facts.get(name, fact), fact) else None
 
     def remember(
         self, name: str, parameters: Mapping[str, Any], compute: Callable[[], Any], *, by_target: bool = True
@@ -314,9 +352,15 @@ class Context:
 
         def compute() -> Splits:
             objective = bench.objective(self.data)
-            weights = self.data.weights_of(self._rows())
+            weights, groups = self.data.weights_of(self._rows()), self.groups()
             return tree_splits(
-                self.table(), self._target(), objective, bench.engine, weights=weights, **settings
+                self.table(),
+                self._target(),
+                objective,
+                bench.engine,
+                weights=weights,
+                groups=groups,
+                **settings,
             )
 
         found: Splits = self.remember("splits", settings, compute)
@@ -347,11 +391,9 @@ class Context:
 
         @cache
         def block() -> Block:
-            scores = self._baseline(rows, folds).scores
-            table, target = data.development.take(rows), data.scaled_target[rows]
+            scores = self._baseline(rows, folds)
             bench.ready(data)
-            weights = data.weights_of(data.rows.development[rows])
-            return Block(table, fitted, target, scores, bench.objective(data), weights)
+            return bench.block(data, rows, fitted, scores)
 
         def compute(ids: Array) -> Iterable[float | Failure]:
             return score(
@@ -378,6 +420,12 @@ def _draw(positions: Array, sample: Sample, classes: Array | None) -> Array:
     if size >= len(positions):
         return positions
     return divide(positions, size, classes, sample.seed)[1]
+
+
+def _same(fact: Any, other: Any) -> bool:
+    if isinstance(fact, np.ndarray) and isinstance(other, np.ndarray):
+        return np.array_equal(fact, other, equal_nan=True)
+    return repr(fact) == repr(other)
 
 
 def _digest(rows: Array | None) -> str:

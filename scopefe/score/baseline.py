@@ -13,6 +13,7 @@ import scipy.special
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from scopefe.components import Array
+from scopefe.data.splits import group_folds
 from scopefe.data.table import Table
 from scopefe.score.boosting import Design, boost, parameters, threads_for
 from scopefe.score.engine import Engine
@@ -47,13 +48,15 @@ def out_of_fold(
     early_stopping: int,
     seed: int,
     weights: Array | None = None,
+    groups: Array | None = None,
     advance: Callable[[int], None] | None = None,
 ) -> BaselineScores:
     """Compute out-of-fold raw scores.
 
-    Folds are in row order (stratified for classification); each is scored by a model of the other rows that
-    stops early on it. Folds run side by side, each on its share of the cores where there is much data. Each
-    holds its rows in LightGBM's bins, about a byte per value, and few columns at once as float64.
+    Folds are in row order (stratified for classification), or of whole groups; each is scored by a model of
+    the other rows that stops early on it. Folds run side by side, each on its share of the cores where there
+    is much data. Each holds its rows in LightGBM's bins, about a byte per value, and few columns at once as
+    float64.
 
     Parameters
     ----------
@@ -63,11 +66,13 @@ def out_of_fold(
         float64, shape (rows,).
     weights
         What each row counts, shape (rows,); None where all count the same.
+    groups
+        int64, shape (rows,): the group of each row, which no fold takes apart; None where there are none.
     """
     threads = threads_for(len(target), len(table), engine.local.jobs // folds)
     options = parameters(objective, seed=seed, threads=threads, learning_rate=learning_rate)
     work = Fold(table, target, options, max_trees, early_stopping, weights)
-    parts = fold_rows(target, objective, folds)
+    parts = fold_rows(target, objective, folds, groups)
     scores = np.empty((len(target), objective.columns) if objective.columns > 1 else len(target))
     trees = []
     for (_, held), (values, count) in zip(parts, engine.map(work, parts, advance), strict=True):
@@ -121,8 +126,13 @@ class Fold:
         return design, booster
 
 
-def fold_rows(target: Array, objective: Objective, folds: int) -> list[tuple[Array, Array]]:
+def fold_rows(
+    target: Array, objective: Objective, folds: int, groups: Array | None = None
+) -> list[tuple[Array, Array]]:
     """Return (fitting rows, held-out rows) of each fold, unshuffled."""
+    if groups is not None:
+        fold = group_folds(groups, folds)
+        return [(np.flatnonzero(fold != i), np.flatnonzero(fold == i)) for i in range(fold.max() + 1)]
     if objective.task == "regression":
         return list(KFold(folds).split(target))
     with warnings.catch_warnings():

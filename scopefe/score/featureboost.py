@@ -38,6 +38,8 @@ class Block:
         Task and metric.
     weights
         What each row counts, float64, shape (rows,); None where all count the same.
+    groups
+        Group of each row, int64, shape (rows,), which no fold takes apart; None where there are none.
     """
 
     table: Table
@@ -46,6 +48,7 @@ class Block:
     scores: Array
     objective: Objective
     weights: Array | None = None
+    groups: Array | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields; what is cached beside them is computed again."""
@@ -53,10 +56,9 @@ class Block:
 
     def take(self, rows: Array, fitted: int) -> Block:
         """Return the block of the rows at these positions, of which models are fitted on the first ones."""
-        weights = None if self.weights is None else self.weights[rows]
-        return Block(
-            self.table.take(rows), fitted, self.target[rows], self.scores[rows], self.objective, weights
-        )
+        weights, groups = (None if given is None else given[rows] for given in (self.weights, self.groups))
+        table, target, scores = self.table.take(rows), self.target[rows], self.scores[rows]
+        return Block(table, fitted, target, scores, self.objective, weights, groups)
 
     def part(self, values: Array, rows: slice) -> Part:
         """Return what LightGBM is given of some rows of a matrix over all rows."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scopefe.components import Array
+from scopefe.data.splits import group_folds
 from scopefe.space.context import agreement
 
 SAME = 1e-20
@@ -162,7 +163,7 @@ def halve(
         place = last if len(kept) <= min_candidates else place + 1
 
 
-def folded(rows: Array, target: Array, folds: int) -> list[tuple[Array, int]]:
+def folded(rows: Array, target: Array, folds: int, groups: Array | None = None) -> list[tuple[Array, int]]:
     """Return the rows of each fold: those to learn from, how many these are, and then those to measure on.
 
     Parameters
@@ -171,9 +172,14 @@ def folded(rows: Array, target: Array, folds: int) -> list[tuple[Array, int]]:
         int64 positions in random order.
     target
         The target on these rows; folds are balanced in it.
+    groups
+        int64: the group of each of these rows, which no fold takes apart; None where there are none.
     """
-    fold = np.empty(len(rows), dtype=np.int64)
-    fold[np.argsort(target, kind="stable")] = np.arange(len(rows)) % folds
+    if groups is not None:
+        fold = group_folds(groups, folds)
+    else:
+        fold = np.empty(len(rows), dtype=np.int64)
+        fold[np.argsort(target, kind="stable")] = np.arange(len(rows)) % folds
     parts = [(rows[fold != number], rows[fold == number]) for number in range(folds)]
     return [(np.concatenate([fit, held]), len(fit)) for fit, held in parts if len(held)]
 

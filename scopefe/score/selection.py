@@ -222,7 +222,8 @@ class Native:
 
             return self.known.gains(candidates, rows, compute, stage=stage, advance=advance)
 
-        parts = folded(rows, block.target[rows], folds) if folds > 1 else [(rows, fitted)]
+        groups = None if block.groups is None else block.groups[rows]
+        parts = folded(rows, block.target[rows], folds, groups) if folds > 1 else [(rows, fitted)]
         found = [on(block.take(*part), part[0]) for part in parts]
         return np.stack([gains for gains, _ in found], axis=1), [f for _, failed in found for f in failed]
 

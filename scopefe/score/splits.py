@@ -27,6 +27,7 @@ def tree_splits(
     early_stopping: int,
     seed: int,
     weights: Array | None = None,
+    groups: Array | None = None,
 ) -> Splits:
     """Train a LightGBM on four fifths of the rows, and return its splits up to the best iteration.
 
@@ -40,6 +41,8 @@ def tree_splits(
         float64, shape (rows,).
     weights
         What each row counts, shape (rows,); None where all count the same.
+    groups
+        int64, shape (rows,): the group of each row, which is on one side; None where there are none.
 
     Raises
     ------
@@ -51,7 +54,7 @@ def tree_splits(
     threads = threads_for(len(target), len(table), engine.local.jobs)
     options = parameters(objective, seed=seed, threads=threads, learning_rate=learning_rate)
     fold = Fold(table, target, options, TREES, early_stopping, weights)
-    return splits_of(fold.train(fold_rows(target, objective, PARTS)[0])[1])
+    return splits_of(fold.train(fold_rows(target, objective, PARTS, groups)[0])[1])
 
 
 def splits_of(booster: lgb.Booster) -> Splits:

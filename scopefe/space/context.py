@@ -82,6 +82,13 @@ class GateContext(Protocol):
         """Return the rows the gate may see."""
         ...
 
+    def groups(self) -> Array | None:
+        """Return the group of each row of `table`, int64; None where the split does not keep any together.
+
+        What is learned from some rows of a group and measured on others is not measured on unseen ones.
+        """
+        ...
+
     def rng(self, name: str, seed: int) -> np.random.Generator:
         """Return a random stream of its own for a name and a seed from the spec."""
         ...
