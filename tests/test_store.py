@@ -406,8 +406,9 @@ def test_keys_follow_the_package_and_its_versions(monkeypatch):
     code._package.cache_clear()
     assert len({*keys}) == 3
     assert code_key() == keys[0]
-    named = {file.name for part in code.PARTS for file in code._files(part)}
+    named = {file.name for part in code.PARTS for file in code._files(f"scopefe{part}")}
     assert {"components.py", "numeric.py", "pair_gates.py", "featureboost.py", "workbench.py"} <= named
+    assert {"fitting.py", "registry.py", "build.py"} <= named
 
 
 # --- runs --------------------------------------------------------------------------------------------------

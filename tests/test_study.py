@@ -156,6 +156,45 @@ def test_a_change_of_data_is_a_change_of_runs(folder):
     assert again.legs[0].base.mean == pytest.approx(2 * first.legs[0].base.mean, rel=1e-6)
 
 
+def test_a_change_of_a_file_that_a_spec_names_is_a_change_of_runs(folder):
+    split = pd.DataFrame({"split": ["train"] * 100 + ["val"] * 50 + ["test"] * 50})
+    split.to_csv(folder / "split.csv", index=False)
+    (folder / "data.yaml").write_text(
+        "data: {source: t.csv, target: y, split: {by: column, path: split.csv}}\n"
+    )
+    (folder / "other.yaml").write_text("extends: openfe\nname: other\nscope: {operators: [abs]}\n")
+    matching = "{spec: openfe, set: ['scope.operators={gate: random-joint, match: other.yaml}']}"
+    study = load_study(
+        folder / "study.yaml",
+        overrides=[f"variants={{base: base, drawn: {matching}}}", "reference=base", "subject=drawn"],
+    )
+    first = run_study(study, folder / "out")
+    split[::-1].to_csv(folder / "split.csv", index=False)
+    second = run_study(study, folder / "out")
+    assert second.legs[0].base.mean != first.legs[0].base.mean
+    (folder / "other.yaml").write_text("extends: openfe\nname: other\nscope: {operators: [abs, '+']}\n")
+    third = run_study(study, folder / "out")
+    assert third.legs[0] == second.legs[0]
+    assert third.legs[1].pool.raw > second.legs[1].pool.raw
+
+
+def test_without_the_cache_every_run_is_made_again(folder, monkeypatch):
+    made, real = [], studying.execute
+    monkeypatch.setattr(studying, "execute", lambda spec, **o: made.append(spec.name) or real(spec, **o))
+    command = ["study", str(folder / "study.yaml"), "-o", str(folder / "out"), "--set", "variants=[base]",
+               "--set", "reference=base", "--set", "subject=base"]  # fmt: skip
+    for more in ([], [], ["--no-cache"]):
+        run = CliRunner().invoke(cli, [*command, *more])
+        assert run.exit_code == 0, run.stderr
+    assert made == ["first base"] * 2
+
+
+def test_a_metric_of_scikit_learn_has_no_margins(folder):
+    study = load_study(folder / "study.yaml", overrides=["set=[baseline.max_trees=20, evaluation.metric=r2]"])
+    page = publish(run_study(study, folder / "out"), folder / "out")
+    assert " r2 " in (page.parent / "study.md").read_text(encoding="utf-8")
+
+
 def test_datasets_that_are_not_there_are_left_out_and_named(folder):
     (folder / "other.yaml").write_text("data: {source: gone.csv, target: y}\n")
     chosen = [
@@ -413,6 +452,44 @@ def test_runs_on_other_data_have_no_difference(runs, folder):
         overrides=["evaluation.seeds=1", f"execution.runs={folder / 'r'}"],
     )
     other = scopefe.execute(spec, data=frame)
+    run = CliRunner().invoke(cli, ["compare", str(runs[0].folder), str(other.folder), "--json"])
+    assert json.loads(run.stdout)[1]["difference"] == "–"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    ["learner=linear", "learner={learner: lightgbm, num_leaves: 7}", "metric=r2", "protocol=benchmark"],
+)
+def test_scores_of_another_evaluation_have_no_difference(runs, folder, changed):
+    spec = scopefe.load_spec(
+        "scope-fe",
+        fragments=[folder / "data.yaml"],
+        overrides=["baseline.max_trees=20", "evaluation.seeds=1", f"execution.runs={folder / 'r'}",
+                   f"evaluation.{changed}"],
+    )  # fmt: skip
+    other = scopefe.execute(spec)
+    run = CliRunner().invoke(cli, ["compare", str(runs[0].folder), str(other.folder), "--json"])
+    assert json.loads(run.stdout)[1]["difference"] == "–"
+    run = CliRunner().invoke(cli, ["compare", str(other.folder), str(other.folder), "--json"])
+    second = json.loads(run.stdout)[1]
+    assert second["difference"] != "–"
+    assert second["against the first"] == ("–" if changed == "metric=r2" else "tie")
+
+
+def test_scores_on_other_test_rows_have_no_difference(runs, folder):
+    frame = pd.read_csv(folder / "t.csv")
+    test = scopefe.compile(
+        scopefe.load_spec("base", fragments=[folder / "data.yaml"]), data=frame
+    ).data.rows.test
+    frame.loc[test, "y"] += 1
+    frame.to_csv(folder / "t.csv", index=False)
+    spec = scopefe.load_spec(
+        "base",
+        fragments=[folder / "data.yaml"],
+        overrides=["evaluation.seeds=2", f"execution.runs={folder / 'r'}"],
+    )
+    other = scopefe.execute(spec)
+    assert other.report.data.fingerprint == runs[0].report.data.fingerprint
     run = CliRunner().invoke(cli, ["compare", str(runs[0].folder), str(other.folder), "--json"])
     assert json.loads(run.stdout)[1]["difference"] == "–"
 

@@ -156,12 +156,14 @@ class Margins:
         """Return wider or narrower margins."""
         return Margins(self.absolute * factor, self.relative * factor)
 
-    def outcome(self, value: float, reference: float, *, metric: str) -> Outcome:
-        """Return how a value compares with the reference's."""
+    def outcome(self, value: float, reference: float, *, metric: str) -> Outcome | None:
+        """Return how a value compares with the reference's; None for a metric without margins."""
         if metric == "rmse":
             better, margin = reference - value, self.relative * reference
-        else:
+        elif metric in ("auc", "accuracy"):
             better, margin = value - reference, self.absolute
+        else:
+            return None
         if abs(better) <= margin:
             return "tie"
         return "win" if better > 0 else "loss"

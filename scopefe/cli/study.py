@@ -62,7 +62,7 @@ def command(
         loaded = loaded.model_copy(update={"overrides": [*loaded.overrides, *cache_override(no_cache)]})
     folder = output or Path("studies") / loaded.name
     with showing_progress(settings) as listener:
-        facts = run_study(loaded, folder, listener=listener)
+        facts = run_study(loaded, folder, reuse=not no_cache, listener=listener)
     page = publish(facts, folder)
     audits = len(facts.audits) + sum(map(len, facts.variant_audits.values()))
     settings.say(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from scopefe.components import Array, Keys
 from scopefe.data.dataset import Dataset
 from scopefe.evaluate.choosing import Choice
+from scopefe.evaluate.learners import LEARNERS
 from scopefe.recipe.explaining import explain
 from scopefe.recipe.recipe import Recipe
 from scopefe.report.model import (
@@ -56,12 +57,23 @@ DECIDED = {
     False: " How many to keep was decided on a fifth of the rows at a time, each after a search without it.",
 }
 PATH_KEYS = {"path", "selection", "test", "modules", "match"}
-PACKAGES = ("lightgbm", "numpy", "pandas", "scikit-learn", "scipy", "pyarrow", "networkx", "pydantic")
+PACKAGES = (
+    "lightgbm",
+    "numba",
+    "numpy",
+    "pandas",
+    "scikit-learn",
+    "scipy",
+    "pyarrow",
+    "networkx",
+    "pydantic",
+)
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of the packages that results depend on."""
-    return {"python": platform.python_version()} | {p: importlib.metadata.version(p) for p in PACKAGES}
+def versions(learners: Iterable[str] = ()) -> dict[str, str]:
+    """Return the versions of the packages that results depend on, those of learners included."""
+    packages = dict.fromkeys([*PACKAGES, *(p for name in learners if (p := LEARNERS[name].package))])
+    return {"python": platform.python_version()} | {p: importlib.metadata.version(p) for p in packages}
 
 
 def portable(value: Any, paths: dict[str, str], place: str = "") -> Any:
@@ -97,6 +109,7 @@ def data_facts(spec: Spec, data: Dataset) -> DataFacts:
     return DataFacts(
         source=shown,
         fingerprint=data.fingerprint,
+        test_fingerprint=data.test_fingerprint if len(data.rows.test) else "",
         rows=data.rows.counts(),
         split=portable(spec.data.split.model_dump(mode="json"), {}),
         target=spec.data.target.column,
@@ -123,7 +136,7 @@ def graph_facts(graph: Graph) -> list[StepFacts]:
 
 def probe_facts(facts: dict[str, Any]) -> list[ProbeFacts] | None:
     """Describe the probe, if there was one."""
-    if "probe" not in facts:
+    if facts.get("probe") is None:
         return None
     return [
         ProbeFacts(operator=name, **{**f, "score": f["score"] if np.isfinite(f["score"]) else None})
@@ -133,14 +146,15 @@ def probe_facts(facts: dict[str, Any]) -> list[ProbeFacts] | None:
 
 def association_facts(facts: dict[str, Any], names: Sequence[str]) -> AssociationFacts | None:
     """Describe the associations that features were clustered by, if they were."""
-    if "associations" not in facts:
+    if facts.get("associations") is None or facts.get("clusters") is None:
         return None
     return associations(facts["associations"], np.array(facts["clusters"]), list(names))
 
 
 def other_facts(facts: dict[str, Any]) -> dict[str, Any]:
     """Return what gates noted and no other part of the report tells."""
-    return {name: fact for name, fact in facts.items() if name not in ("clusters", "associations", "probe")}
+    shown = ("clusters", "associations", "probe")
+    return {name: fact for name, fact in facts.items() if name not in shown and fact is not None}
 
 
 def baseline_facts(block: Block, scores: BaselineScores) -> BaselineFacts:

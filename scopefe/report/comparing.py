@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from scopefe.audit.statistics import Margins
-from scopefe.report.html import METRICS
+from scopefe.report.html import metric_name
 from scopefe.report.model import Report
 from scopefe.report.tables import Column, Spread, Table, decimals, metric, share, spread, whole
 
@@ -19,7 +19,7 @@ def comparison(reports: Sequence[Report]) -> Table:
     """
     first = reports[0]
     evaluations = [r.evaluation for r in reports if r.evaluation is not None]
-    names = sorted({METRICS[e.metric] for e in evaluations})
+    names = sorted({metric_name(e.metric) for e in evaluations})
     return Table(
         "comparison",
         "Runs" + (f", by {' and '.join(names)}" if names else ""),
@@ -68,14 +68,14 @@ def _scores(report: Report, first: Report) -> list[Any]:
         return [None] * 4
     base, after = facts.base, facts.with_features or facts.base
     shown: list[Any] = [Spread(base.mean, base.std), Spread(after.mean, after.std)]
-    comparable = (
-        report is not first
-        and other is not None
-        and (report.data.fingerprint, facts.metric, facts.protocol)
-        == (first.data.fingerprint, other.metric, other.protocol)
-    )
-    if not comparable or other is None:
+    if report is first or other is None or _measured(report) != _measured(first):
         return [*shown, None, None]
     reference = (other.with_features or other.base).mean
     outcome = Margins().outcome(after.mean, reference, metric=facts.metric)
     return [*shown, after.mean - reference, outcome]
+
+
+def _measured(report: Report) -> list[Any]:
+    """Return what a score is of: the rows, and all of the evaluation but the number of its seeds."""
+    evaluation = {key: value for key, value in report.spec["evaluation"].items() if key != "seeds"}
+    return [report.data.fingerprint, report.data.test_fingerprint, evaluation]

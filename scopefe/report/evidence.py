@@ -21,7 +21,7 @@ from scopefe.audit.statistics import (
     win_tie_loss,
 )
 from scopefe.report.build import CLAIMS
-from scopefe.report.html import METRICS
+from scopefe.report.html import metric_name
 from scopefe.report.study import LegFacts, StudyFacts
 from scopefe.report.tables import (
     Column,
@@ -121,7 +121,7 @@ def _performance(study: StudyFacts) -> Iterator[Table]:
         rows: list[list[Any]] = []
         for dataset in study.datasets:
             first = next(run for run in study.legs if run.dataset == dataset.name)
-            row: list[Any] = [dataset.name, METRICS[first.metric]]
+            row: list[Any] = [dataset.name, metric_name(first.metric)]
             for name in names:
                 values = _seeds(study, dataset.name, name, evaluation)
                 row.append(Spread(float(np.mean(values)), float(np.std(values))) if values else None)
@@ -187,16 +187,17 @@ def _runtime(study: StudyFacts) -> Table:
         "RUN in seconds, and the speed-up over the reference",
         columns,
         [*rows, summary],
-        "RUN is clustering, probing, enumeration, baseline, halving and attribution. What variants share "
-        "was computed once, and counts in each with what it took.",
+        "RUN is gates, enumeration, baseline, halving, attribution and choice. What variants share was "
+        "computed once, and counts in each with what it took.",
     )
 
 
 def _outcomes(study: StudyFacts, variant: str, margins: Margins) -> list[Outcome]:
-    return [
+    outcomes = (
         margins.outcome(run.score.mean, reference.score.mean, metric=run.metric)
         for _, reference, run in _pairs(study, variant)
-    ]
+    )
+    return [outcome for outcome in outcomes if outcome is not None]
 
 
 def _stated(study: StudyFacts) -> Margins:

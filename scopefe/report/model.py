@@ -69,6 +69,7 @@ class DataFacts(Part):
 
     source: str
     fingerprint: str = Field(description="Hash of the development rows, their roles and targets.")
+    test_fingerprint: str = Field("", description="Hash of the test rows and their targets.")
     rows: dict[str, int]
     split: dict[str, Any]
     target: str

@@ -15,7 +15,7 @@ from pathlib import Path
 from scopefe.components import Component
 from scopefe.space.graph import key_of
 
-PARTS = ("audit", "components.py", "data", "evaluate", "gates", "operators", "run", "score", "space")
+PARTS = ("", ".gates", ".operators")
 PACKAGES = ("lightgbm", "numba", "numpy", "pandas", "scikit-learn", "scipy")
 
 _STARTED = time.time()
@@ -35,15 +35,13 @@ def code_key(components: Iterable[Component] = ()) -> str:
 
 @cache
 def _package() -> str:
-    code = [[part, [_code(file) for file in _files(part)]] for part in PARTS]
+    code = [[part, [_code(file) for file in _files(f"scopefe{part}")]] for part in PARTS]
     versions = {name: _version(name) for name in PACKAGES}
     return key_of([code, versions, platform.python_version(), platform.machine()])
 
 
-def _files(part: str) -> list[Path]:
-    if part.endswith(".py"):
-        return [Path(__file__).parents[1] / part]
-    spec = importlib.util.find_spec(f"scopefe.{part}")
+def _files(package: str) -> list[Path]:
+    spec = importlib.util.find_spec(package)
     assert spec is not None
     folders = spec.submodule_search_locations or []
     return sorted(file for folder in folders for file in Path(folder).rglob("*.py"))

@@ -10,7 +10,8 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -31,7 +32,7 @@ from scopefe.evaluate.downstream import (
     originals,
     transductive_features,
 )
-from scopefe.evaluate.learners import require
+from scopefe.evaluate.learners import require, version_of
 from scopefe.recipe.fitting import described
 from scopefe.recipe.recipe import Recipe
 from scopefe.report import build, tracking
@@ -47,10 +48,13 @@ from scopefe.report.model import (
 from scopefe.run.budgets import Stop, Watch
 from scopefe.run.code import code_key
 from scopefe.run.compiling import Compiled, compile
+from scopefe.run.estimating import peak_bytes
 from scopefe.run.progress import Listener, silent
 from scopefe.run.selecting import keep, recipe_of, select
 from scopefe.run.store import Store
 from scopefe.run.workbench import Timing, Workbench
+from scopefe.score.baseline import BaselineScores
+from scopefe.score.featureboost import Block
 from scopefe.score.selection import Selected
 from scopefe.space.graph import key_of
 from scopefe.spec.models import Spec
@@ -107,7 +111,10 @@ class Run:
     @property
     def failed(self) -> bool:
         """Whether nothing could be selected, although the pool is not empty."""
-        return bool(self.report.space.pool.raw and not self.report.selection.ranking)
+        selection = self.report.selection
+        undecided = selection.stopped is not None and selection.stopped.before != "evaluation"
+        nothing = not selection.ranking or (undecided and not selection.selected)
+        return bool(self.report.space.pool.raw and nothing)
 
 
 def execute(
@@ -149,25 +156,79 @@ def execute(
         tracking.require()
     watch = Watch(spec.execution.budget, clock)
     compiled = compile(spec, data=data, pool=pool, store=store, listener=listener)
-    bench, dataset = compiled.bench, compiled.data
-    assert bench is not None and dataset is not None
+    assert compiled.bench is not None
+    with closing(compiled.bench.engine):
+        found = _search(compiled, watch)
+        report = _report(compiled, found, watch, started)
+    folder = _write(report, found.recipe, spec, started) if write else None
+    if spec.report.mlflow is not None:
+        tracking.track(spec.report.mlflow, report, folder)
+    run = Run(report, found.recipe, folder)
+    if watch.stop or run.failed:
+        reason = watch.stop.reason if watch.stop else EVERY_FAILED
+        _log.log(logging.ERROR if run.failed else logging.WARNING, "%s: %s", spec.name, reason)
+    return run
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What a search found, and what it is worth.
+
+    Parameters
+    ----------
+    block, scores
+        The rows with their baseline scores; None where there were none.
+    selected
+        The ranking.
+    kept
+        int64 ids of the features.
+    choice
+        Why so many are kept, of ``keep: auto``.
+    recipe
+        The features, fitted on the development rows.
+    evaluation
+        Scores before and after; None where there was no evaluation.
+    """
+
+    block: Block | None
+    scores: BaselineScores | None
+    selected: Selected
+    kept: Array
+    choice: Choice | None
+    recipe: Recipe
+    evaluation: EvaluationFacts | None
+
+
+def _search(compiled: Compiled, watch: Watch) -> Found:
+    """Select from the pool, fit what is kept, and evaluate it."""
+    bench, data = compiled.bench, compiled.data
+    assert bench is not None and data is not None
     with bench.step("pool"):
         candidates = compiled.scope.ids()
+    if len(candidates):
+        watch.admit(len(candidates), peak_bytes(compiled, compiled.searched))
     block, scores, selected = select(compiled, candidates, watch)
     kept, choice = keep(compiled, candidates, selected, watch)
-    _extend(compiled, spec, selected, watch.stop)
-    recipe = recipe_of(compiled, dataset.development, selected, kept, compiled.graph["recipe"].key)
-    recipe = described(recipe, dataset.development)
-    evaluation = _evaluate(compiled, dataset, recipe, kept, watch)
+    _extend(compiled, compiled.spec, selected, watch.stop)
+    recipe = recipe_of(compiled, data.development, selected, kept, compiled.graph["recipe"].key)
+    recipe = described(recipe, data.development)
+    evaluation = _evaluate(compiled, data, recipe, kept, watch)
+    return Found(block, scores, selected, kept, choice, recipe, evaluation)
+
+
+def _report(compiled: Compiled, found: Found, watch: Watch, started: datetime.datetime) -> Report:
+    spec, bench, dataset = compiled.spec, compiled.bench, compiled.data
+    assert bench is not None and dataset is not None
+    selected, block, scores = found.selected, found.block, found.scores
     facts, paths = build.data_facts(spec, dataset), dict[str, str]()
     times = [_step_time(t) for t in bench.times]
-    report = Report(
+    return Report(
         scopefe=scopefe.__version__,
         name=spec.name,
         description=spec.description,
         spec=build.spec_facts(spec, paths),
         seed=spec.seed,
-        versions=build.versions(),
+        versions=build.versions([spec.evaluation.learner.learner]),
         data=facts,
         graph=build.graph_facts(compiled.graph),
         space=compiled.space,
@@ -180,18 +241,18 @@ def execute(
             selected,
             spec,
             [*bench.failures, *selected.failures],
-            kept,
-            recipe,
+            found.kept,
+            found.recipe,
             dataset,
-            choice,
+            found.choice,
             compiled.protocol,
             _stop_facts(watch.stop),
         ),
-        evaluation=evaluation,
-        notes=_notes(compiled, dataset, facts, selected, choice, evaluation, watch.stop),
+        evaluation=found.evaluation,
+        notes=list(_notes(compiled, facts, found, watch.stop)),
         volatile=Volatile(
             started=started.isoformat(timespec="seconds"),
-            seconds=time.perf_counter() - clock,
+            seconds=time.perf_counter() - watch.started,
             run_seconds=sum(t.seconds for t in times if t.in_run),
             run_stored_seconds=sum(t.stored_seconds for t in times if t.in_run),
             times=times,
@@ -202,15 +263,6 @@ def execute(
             paths=paths,
         ),
     )
-    bench.engine.close()
-    folder = _write(report, recipe, spec, started) if write else None
-    if spec.report.mlflow is not None:
-        tracking.track(spec.report.mlflow, report, folder)
-    run = Run(report, recipe, folder)
-    if watch.stop or run.failed:
-        reason = watch.stop.reason if watch.stop else EVERY_FAILED
-        _log.log(logging.ERROR if run.failed else logging.WARNING, "%s: %s", spec.name, reason)
-    return run
 
 
 def _stop_facts(stop: Stop | None) -> StopFacts | None:
@@ -297,82 +349,94 @@ def _measure(
         )
 
     protocol = settings.model_dump(mode="json", exclude={"seeds"})
-    key = key_of(["evaluation", data.fingerprint, data.test_fingerprint, protocol, features])
+    package = version_of(settings.learner.learner)
+    key = key_of(["evaluation", data.fingerprint, data.test_fingerprint, protocol, package, features])
     about, seeds = bench.about("evaluation", data), np.arange(settings.seeds)
     found = bench.store.vector(key, seeds, compute, bench.disk, about, advance)
     scores: list[float] = found.values.tolist()
     return scores
 
 
-def _notes(
-    compiled: Compiled,
-    data: Dataset,
-    facts: DataFacts,
-    selected: Selected,
-    choice: Choice | None,
-    evaluation: EvaluationFacts | None,
-    stop: Stop | None,
-) -> list[str]:
+def _notes(compiled: Compiled, facts: DataFacts, found: Found, stop: Stop | None) -> Iterator[str]:
     """Say what a reader should know."""
-    notes = []
-    if compiled.spec.data.task == "auto":
-        notes.append(f"The task was taken to be {data.labels.task} from the target's values.")
-    note = getattr(compiled.spec.data.split, "note", "")
-    if note:
-        notes.append(note)
+    data, spec = compiled.data, compiled.spec
+    assert data is not None
+    yield from _notes_on_data(data, spec)
+    yield from _notes_on_gates(compiled)
+    yield from _notes_on_selection(compiled, found, stop)
+    if stop is not None:
+        yield f"Ended before {stop.before}: execution.budget.{stop.budget} is spent."
+        if stop.budget != "max_candidates":
+            yield "Where a run ends by this budget depends on the machine, and so does what it found."
+    elif found.evaluation is None:
+        yield "There was no evaluation: no seeds, or no test rows."
+    constant = [f.name for f in facts.features if f.distinct + bool(f.missing) < 2]
+    if constant:
+        yield f"Constant on the development rows: {', '.join(constant[:20])}."
+
+
+def _notes_on_data(data: Dataset, spec: Spec) -> Iterator[str]:
+    if spec.data.task == "auto":
+        yield f"The task was taken to be {data.labels.task} from the target's values."
+    if note := getattr(spec.data.split, "note", ""):
+        yield note
     for why, count in data.rows_left_out.items():
         if count:
-            notes.append(f"Left out: {count:,} {'row' if count == 1 else 'rows'} {why}.")
+            yield f"Left out: {count:,} {'row' if count == 1 else 'rows'} {why}."
+
+
+def _notes_on_gates(compiled: Compiled) -> Iterator[str]:
     if not compiled.pool_size:
-        notes.append("The pool is empty: no feature can be selected.")
-    if selected.halving.rounds and not len(selected.halving.survivors):
-        notes.append("Every candidate failed: nothing could be selected.")
-    elif compiled.spec.selection.keep == "all":
-        notes.append("Every candidate of the pool is kept, whatever its gain.")
-    elif selected.halving.rounds and not (selected.halving.rounds[-1].gains > 0).any():
-        notes.append("No candidate has a gain above 0; the best ones by rank were carried on.")
-    noise = selected.halving.rounds[-1].agreement if selected.halving.rounds else None
-    if noise is not None and noise < NOISY:
-        notes.append(
-            f"Gains of two folds hardly agree (correlation {noise:.2f}): on this table they are mostly noise."
-        )
-    quantised = compiled.facts.get("quantised", {})
+        yield "The pool is empty: no feature can be selected."
+    for name in (name for name, fact in compiled.facts.items() if fact is None):
+        yield f"Facts of {name} are left out: two gates gave different ones."
+    quantised = compiled.facts.get("quantised")
     if quantised and quantised["rows_scored"] < quantised["rows"]:
-        notes.append(
+        yield (
             f"The gate quantised scored candidates on {quantised['rows_scored']:,} of "
             f"{quantised['rows']:,} rows, drawn at random."
         )
-    widened = quantised.get("kept_by_importance")
-    if widened:
-        notes.append(
-            f"Scores of the gate quantised hardly agree between folds: {widened:,} more candidates are kept, "
-            "by the importance of their features."
+    if quantised and quantised["kept_by_importance"]:
+        yield (
+            f"Scores of the gate quantised hardly agree between folds: {quantised['kept_by_importance']:,} "
+            "more candidates are kept, by the importance of their features."
         )
-    ranked, without = selected.attribution, int((selected.attribution.importances <= 0).sum())
-    if compiled.spec.selection.attribution == "held-out" and 0 < ranked.trees <= FEW_TREES and without:
-        notes.append(
+
+
+def _notes_on_selection(compiled: Compiled, found: Found, stop: Stop | None) -> Iterator[str]:
+    settings, halving, ranked = compiled.spec.selection, found.selected.halving, found.selected.attribution
+    last = halving.rounds[-1] if halving.rounds else None
+    if last is not None and not len(halving.survivors):
+        yield "Every candidate failed: nothing could be selected."
+    elif settings.keep == "all":
+        yield "Every candidate of the pool is kept, whatever its gain."
+    elif last is not None and not (last.gains > 0).any():
+        yield "No candidate has a gain above 0; the best ones by rank were carried on."
+    noise = None if last is None else last.agreement
+    if noise is not None and noise < NOISY:
+        yield (
+            f"Gains of two folds hardly agree (correlation {noise:.2f}): on this table they are mostly noise."
+        )
+    without = int((ranked.importances <= 0).sum())
+    if settings.attribution == "held-out" and 0 < ranked.trees <= FEW_TREES and without:
+        yield (
             f"The attribution's model stopped at tree {ranked.trees}: {without:,} of "
             f"{len(ranked.candidates):,} survivors have no importance, and are ranked by gain."
         )
-    if choice is not None and not choice.kept:
-        notes.append(
+    choice = found.choice
+    if choice is not None and not choice.rows:
+        yield "Nothing is kept: no rows could be left out of the search, to decide how many features help."
+    elif choice is not None and not choice.kept:
+        yield (
             f"Nothing is kept: on {choice.rows:,} rows that the search had not seen, no number of "
             f"features lowered the loss surely enough (p = {choice.p:.2g})."
         )
-    if compiled.decides and choice is None and stop is None and len(selected.halving.survivors):
-        notes.append("Nothing is kept: no ranked candidate has importance, and values of its own.")
-    if stop is not None:
-        notes.append(f"Ended before {stop.before}: execution.budget.{stop.budget} is spent.")
-        if stop.budget != "max_candidates":
-            notes.append("Where a run ends by this budget depends on the machine, and so does what it found.")
-        if selected.halving.rounds and stop.before not in ("choice", "evaluation"):
-            notes.append("Without attribution, candidates are ranked by their gains in the last round.")
-    elif evaluation is None:
-        notes.append("There was no evaluation: no seeds, or no test rows.")
-    constant = [f.name for f in facts.features if f.distinct + bool(f.missing) < 2]
-    if constant:
-        notes.append(f"Constant on the development rows: {', '.join(constant[:20])}.")
-    return notes
+    if compiled.decides and choice is None and stop is None and len(halving.survivors):
+        yield "Nothing is kept: no ranked candidate has importance, and values of its own."
+    if stop is not None and compiled.decides and stop.before != "evaluation":
+        yield "Nothing is kept: it was not decided how many features help."
+    if stop is not None and last is not None and stop.before not in ("choice", "evaluation"):
+        yield "Without attribution, candidates are ranked by their gains in the last round."
 
 
 def _write(report: Report, recipe: Recipe, spec: Spec, started: datetime.datetime) -> Path:

@@ -6,6 +6,7 @@ import platform
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -16,6 +17,7 @@ import scopefe
 from scopefe.audit.model import AuditFacts
 from scopefe.data.dataset import Dataset
 from scopefe.errors import DataError, SpecError
+from scopefe.evaluate.learners import version_of
 from scopefe.recipe.arrays import atomically
 from scopefe.report import build, tracking
 from scopefe.report.model import Report
@@ -28,6 +30,7 @@ from scopefe.run.progress import Event, Listener, silent
 from scopefe.run.store import Store
 from scopefe.run.workbench import Workbench
 from scopefe.space.graph import key_of
+from scopefe.spec.loader import load_spec
 from scopefe.spec.models import FileSource, Spec, SqlSource
 from scopefe.spec.study import Study, StudyAudit
 
@@ -66,24 +69,27 @@ class Folder:
     ----------
     path
         The folder; made when something is kept.
+    reuse
+        Whether what is there already is taken.
     """
 
     path: Path
+    reuse: bool = True
 
     def kept(self, name: str, key: str, kind: type[T], compute: Callable[[], T]) -> T:
         """Return what is kept under a name and key; compute and keep it if it is not there."""
         adapter = TypeAdapter(kind)
         plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name)
         file = self.path / f"{plain}-{key[:16]}.json"
-        try:
-            return adapter.validate_json(file.read_bytes())
-        except (OSError, ValidationError):
-            value = compute()
+        if self.reuse:
+            with suppress(OSError, ValidationError):
+                return adapter.validate_json(file.read_bytes())
+        value = compute()
         atomically(file, lambda path: path.write_bytes(adapter.dump_json(value, indent=1)))
         return value
 
 
-def run_study(study: Study, folder: Path, *, listener: Listener = silent) -> StudyFacts:
+def run_study(study: Study, folder: Path, *, reuse: bool = True, listener: Listener = silent) -> StudyFacts:
     """Run what is missing of a study, and return all of it.
 
     A run that was made before, with the same spec, data and code, is not made again.
@@ -94,6 +100,8 @@ def run_study(study: Study, folder: Path, *, listener: Listener = silent) -> Stu
         From `scopefe.load_study`.
     folder
         Where runs are kept.
+    reuse
+        Whether runs that are kept there already are taken.
     listener
         Told of progress: the study's own, and that of its runs.
 
@@ -102,7 +110,7 @@ def run_study(study: Study, folder: Path, *, listener: Listener = silent) -> Stu
     ScopefeError
         If a spec, its data or a component is at fault, or no dataset is there.
     """
-    return Studying(study, Folder(folder / "runs"), listener)()
+    return Studying(study, Folder(folder / "runs", reuse), listener)()
 
 
 @dataclass(eq=False)
@@ -133,7 +141,9 @@ class Studying:
             scopefe=scopefe.__version__,
             name=study.name,
             description=study.description,
-            versions=build.versions(),
+            versions=build.versions(
+                leg.spec.evaluation.learner.learner for part in work for leg in part.legs
+            ),
             machine=f"{platform.system()} {platform.machine()}, {cores()} cores",
             reference=study.reference,
             subject=study.subject,
@@ -277,15 +287,39 @@ class Studying:
 
 
 def _key(what: str, spec: Spec, *others: object) -> str:
-    """Return a key of the results of a spec: its values, its data file, and the code."""
-    source = spec.data.source
-    if isinstance(source, SqlSource):
+    """Return a key of the results of a spec: its values, the files they name, and the code."""
+    if isinstance(spec.data.source, SqlSource):
         return key_of([what, time.time_ns()])  # no one knows whether the query gives what it gave before
-    file = Path(source.path).stat() if isinstance(source, FileSource) else None
     components = spec.origin.components
     own = [*components.operators, *components.pair_gates, *components.operator_gates]
-    stamp = None if file is None else [file.st_size, file.st_mtime_ns]
-    return key_of([what, _plain(spec), stamp, code_key(own), list(others)])
+    learner = version_of(spec.evaluation.learner.learner)
+    return key_of([what, _plain(spec), list(_named(spec, {})), code_key(own), learner, list(others)])
+
+
+def _named(spec: Spec, seen: dict[str, Spec]) -> Iterator[object]:
+    """Yield size and time of the files that a spec names; of specs that its gates match, the values."""
+    for text in sorted(set(_texts(_plain(spec))) - set(seen)):
+        path = Path(text)
+        if not path.is_absolute() or not path.is_file():
+            continue
+        if path.suffix not in (".yaml", ".yml"):
+            yield [path.stat().st_size, path.stat().st_mtime_ns]
+            continue
+        origin = spec.origin
+        seen[text] = load_spec(
+            text, overrides=origin.overrides, fragments=origin.fragments, modules=origin.modules
+        )
+        yield _plain(seen[text])
+        yield from _named(seen[text], seen)
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield the texts in JSON values."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(part)
 
 
 def _plain(spec: BaseModel) -> Mapping[str, object]:
