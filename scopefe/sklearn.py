@@ -49,7 +49,7 @@ class ScopeFE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     random_state
         Seed of search and split; None leaves the spec's seed, and 1 for the split.
     n_jobs
-        Threads; None leaves what the spec says.
+        Threads, -1 for as many as there are cores; None leaves what the spec says.
 
     Attributes
     ----------
@@ -111,19 +111,24 @@ class ScopeFE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("ScopeFE needs more rows to learn from and to select on: n_samples = 1")
         target = column_or_1d(y, warn=True)
         check_consistent_length(frame, target, groups, sample_weight)
-        names = _unused(frame.columns)
-        name, group, weight = next(names), next(names), next(names)
+        self._columns = list(frame.columns)
+        columns: dict[str, Any] = {}
+
+        def add(name: str, values: Any) -> str:
+            while name in frame.columns or name in columns:
+                name += "_"
+            columns[name] = np.asarray(values)
+            return json.dumps(name, ensure_ascii=False)
+
         given = getattr(y, "name", None)
-        if given is not None and str(given) not in frame.columns:
-            name = str(given)
-        columns, settings = {name: target}, [f"data.target={json.dumps({'column': name})}"]
+        name = "target" if given is None or str(given) in frame.columns else str(given)
+        settings = [f"data.target={add(name, target)}"]
         by = "by: fractions"
         if groups is not None:
-            columns[group], by = column_or_1d(groups), f"by: groups, column: {group}"
+            by = f"by: groups, column: {add('groups', column_or_1d(groups))}"
         if sample_weight is not None:
-            columns[weight] = column_or_1d(sample_weight)
-            settings.append(f"data.weight={weight}")
-        data = frame.assign(**{c: np.asarray(values) for c, values in columns.items()})
+            settings.append(f"data.weight={add('sample_weight', column_or_1d(sample_weight))}")
+        data = pd.concat([frame, pd.DataFrame(columns)], axis="columns")
         try:
             run = execute(self._spec(by, settings), data=data, write=False)
         except ScopefeError as error:
@@ -161,9 +166,7 @@ class ScopeFE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the names of the columns that come out, objects of shape (columns,)."""
         check_is_fitted(self)
-        given = getattr(self, "feature_names_in_", None)
-        if given is None:
-            given = _array_names(self.n_features_in_)
+        given = self._columns
         if input_features is not None and list(input_features) != list(given):
             raise ValueError("input_features is not equal to feature_names_in_")
         new = [feature.name for feature in self.recipe_.features]
@@ -172,15 +175,19 @@ class ScopeFE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _spec(self, by: str, settings: Sequence[str]) -> Spec:
         """Load the spec with settings of what `fit` was given in place of its data."""
         seed = 1 if self.random_state is None else self.random_state
+        if not isinstance(seed, int | np.integer) or seed < 0:
+            raise ValueError(f"random_state must be None or an integer from 0 on (got {seed!r})")
         chosen = [
             "data.source={type: frame}",
             *settings,
             f"data.task={self.task}",
+            "data.split={by: time, column: none}",  # another kind of split replaces all of the spec's
             f"data.split={{{by}, {SPLIT}, seed: {seed}}}",
             "evaluation.seeds=0",
         ]
         chosen += [] if self.random_state is None else [f"seed={seed}"]
-        chosen += [] if self.n_jobs is None else [f"execution.jobs={self.n_jobs}"]
+        jobs = "auto" if self.n_jobs == -1 else self.n_jobs
+        chosen += [] if jobs is None else [f"execution.jobs={jobs}"]
         return load_spec(self.spec, overrides=[*chosen, *listed(self.overrides)], modules=self.modules)
 
     def _frame(self, table: Any, *, reset: bool) -> pd.DataFrame:
@@ -209,12 +216,6 @@ class ScopeFE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
-
-
-def _unused(columns: Any) -> Any:
-    """Yield names that no column has."""
-    taken = {str(c) for c in columns}
-    return (name for number in range(len(taken) + 3) if (name := f"scopefe_{number}") not in taken)
 
 
 def _array_names(count: int) -> list[str]:

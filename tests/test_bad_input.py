@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from scopefe.cli.main import cli
+from scopefe.report.model import Report
 
 ODD = 'a,b (c)-"d"'
 Cli = Callable[..., Result]
@@ -250,6 +252,54 @@ def test_an_operator_that_gives_the_wrong_number_of_rows(run: Cli) -> None:
     result = run("execute", "spec.yaml", "--module", "ops.py", "--set", "operators.use=['*', fails]")
     assert result.exit_code == 0, result.stderr
     assert "2 candidates failed, first fails(a): ComponentError: " in result.stderr
+
+
+def test_classes_too_small_for_the_folds(run: Cli) -> None:
+    with_table(table(25).assign(target=np.arange(25) % 5))
+    for spec in ("openfe", "recommended"):
+        result = run("execute", spec, "--set", "data.source=table.csv", "--set", "data.target=target", "-q")
+        refused(result, 3, "no class has 5 rows, one for each fold")
+
+
+def test_a_run_folder_that_cannot_be_made(run: Cli) -> None:
+    refused(
+        run("execute", "spec.yaml", "--set", "execution.runs=table.csv", "-q"), 1, "execution.runs: no folder"
+    )
+
+
+def test_a_metric_without_a_value(run: Cli) -> None:
+    frame = table(100)
+    frame["target"] = (np.arange(100) < 2).astype(int)
+    frame["part"] = np.where(np.arange(100) < 60, "train", np.where(np.arange(100) < 80, "val", "test"))
+    with_table(frame)
+    command = ["execute", "spec.yaml", "--set", "data.split={by: column, column: part}", "--set"]
+    result = run(*command, "selection.metric=binary_logloss", "--json", "-q")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["metric"] is None
+    report = Report.model_validate_json(next(Path("runs").glob("*/report.json")).read_text("utf-8"))
+    assert any(note.startswith("There is no evaluation: its metric has no value") for note in report.notes)
+    shutil.rmtree("runs")
+    result = run(*command, "selection.metric=auc", "-q")
+    refused(result, 3, "selection.metric auc has no value on the selection rows, which have one class")
+
+
+def test_what_was_finished_before_a_failure_is_printed(run: Cli) -> None:
+    Path("other.yaml").write_text(SPEC.replace("target: target", "target: tarlet"))
+    result = run("execute", "spec.yaml", "other.yaml", "--json", "-q")
+    assert result.exit_code == 3
+    assert [summary["name"] for summary in json.loads(result.stdout)] == ["bad"]
+
+
+def test_a_pool_that_is_not_there(run: Cli) -> None:
+    refused(run("execute", "spec.yaml", "--pool", "gone.parquet", "-q"), 3, "there is no pool 'gone.parquet'")
+
+
+@pytest.mark.parametrize(
+    ("factor", "says"), [(1e-170, "too small to be squared"), (1e170, "too large to be squared")]
+)
+def test_a_target_out_of_scale(run: Cli, factor: float, says: str) -> None:
+    with_table(table().assign(target=lambda t: t["target"] * factor))
+    refused(run("execute", "spec.yaml", "-q"), 3, says)
 
 
 def test_an_empty_pool_is_a_result(run: Cli) -> None:

@@ -326,6 +326,13 @@ def test_numbers_above_one_are_positive():
     np.testing.assert_array_equal(labels.values, [0, 1, 0] * 39)
 
 
+def test_classes_that_are_numbers_have_names_of_their_own():
+    for given in ([1_000_001, 1_000_002], [0.12345671, 0.12345672, 3.0]):
+        frame = pd.DataFrame({"a": np.arange(60.0), "y": np.array(given)[np.arange(60) % len(given)]})
+        labels = load(frame, task="multiclass" if len(given) > 2 else "binary").labels
+        assert labels.classes == tuple(str(value).removesuffix(".0") for value in given)
+
+
 def test_a_class_that_no_training_row_has():
     frame = table(9).assign(y=list("aabbabcca"), part=["train"] * 5 + ["val"] * 2 + ["test"] * 2)
     message = refused(frame, split={"by": "column", "column": "part"})

@@ -217,6 +217,19 @@ def test_time_zones_are_the_same_everywhere(form, tmp_path):
             np.testing.assert_allclose(found[name], at_fit[name], rtol=1e-15, err_msg=name)
 
 
+def test_texts_with_and_without_a_zone_are_read_one_by_one():
+    frame = table_with_dates().drop(columns="until")
+    frame["when"] = frame["when"].dt.tz_localize("UTC").dt.tz_convert("Europe/Berlin")
+    recipe, _ = dated_recipe(frame)
+    naive = frame["when"].dt.tz_localize(None).dt.strftime("%Y-%m-%dT%H:%M:%S")
+    mixed = frame.assign(when=[text if i % 2 else f"{text}+02:00" for i, text in enumerate(naive)])
+    mixed.loc[frame["when"].isna(), "when"] = None
+    whole = recipe.transform(mixed)
+    alone = pd.concat([recipe.transform(mixed.iloc[[i]]) for i in range(len(mixed))])
+    pd.testing.assert_frame_equal(whole, alone, check_exact=True)
+    pd.testing.assert_frame_equal(in_python(recipe, mixed), whole, check_exact=True)
+
+
 def test_a_column_that_is_no_datetime_in_production():
     recipe, _ = dated_recipe(table_with_dates())
     frame = table_with_dates(20)

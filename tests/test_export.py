@@ -232,6 +232,20 @@ def test_the_name_of_the_table(written, name):
     assert_same_everywhere(recipe, frame, table=written, register=name)
 
 
+def test_small_integers_among_too_large_ones():
+    large = 2**53 + 1
+    frame = pd.DataFrame({"k": [1, 2, 2, large, large + 2, -5] * 4, "x": np.arange(24.0)})
+    recipe = fit(frame, ("freq", "k"), ("GroupByThenMean", "x", "k"), kinds={"k": "categorical"})
+    assert not recipe.transform(frame).isna().any(axis=None)
+    assert_same_everywhere(recipe, frame)
+
+
+@pytest.mark.parametrize("name", ["a;b", "a b", "t where 1=1", ""])
+def test_what_is_no_name_of_a_table(name):
+    with pytest.raises(RecipeError, match="is no name of a table in duckdb"):
+        to_sql(fit(invented(40), ("abs", "x")), table=name)
+
+
 # --- what cannot be exported -------------------------------------------------------------------------------
 
 

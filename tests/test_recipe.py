@@ -477,6 +477,43 @@ def test_large_states_go_to_a_table_beside_the_file(tmp_path):
     pd.testing.assert_frame_equal(loaded.transform(frame), recipe.transform(frame), check_exact=True)
 
 
+def test_a_table_beside_the_file_replaces_no_other_file(tmp_path):
+    frame = pd.DataFrame({"k": [f"c{i}" for i in range(LARGE + 5)]})
+    recipe = fit(frame, ("freq", "k"))
+    pd.DataFrame({"id": [1]}).to_parquet(tmp_path / "customers.parquet")
+    (tmp_path / "notes.parquet").write_text("no table")
+    for name in ("customers.json", "customers.parquet", "notes.json"):
+        before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+        with pytest.raises(RecipeError, match=r"\.parquet', for the recipe's large tables, is another file"):
+            recipe.save(tmp_path / name)
+        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    for _ in range(2):
+        recipe.save(tmp_path / "r.json")
+
+
+def test_a_state_without_a_part_is_one_line(tmp_path):
+    path = fit(invented(), ("freq", "text")).save(tmp_path / "r.json")
+    document = json.loads(path.read_text("utf-8"))
+    state = document["features"][0]["state"]
+    lacking = list(state)[-1]
+    del state[lacking]
+    path.write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(RecipeError, match=rf"'freq\(text\)' cannot be computed: KeyError '{lacking}'"):
+        Recipe.load(path).transform(invented())
+
+
+def test_truth_values_are_no_numbers_in_any_order():
+    values = [1, "1", True, None, 0, False, True, np.bool_(True)]
+    learned = pd.DataFrame({"k": pd.Series(values, dtype=object)})
+    recipe = fit(learned, ("freq", "k"))
+    rng = np.random.default_rng(0)
+    expected = np.array([1, 1, 3, np.nan, 1, 1, 3, 3])
+    for _ in range(5):
+        rows = rng.permutation(len(values))[: rng.integers(1, 9)]
+        for found in (recipe.transform, lambda frame: in_python(recipe, frame)):
+            np.testing.assert_array_equal(found(learned.iloc[rows]).iloc[:, 0], expected[rows])
+
+
 def test_the_file_says_what_it_holds(tmp_path):
     frame = invented()
     document = json.loads(fit(frame, ("/", "x", "single")).save(tmp_path / "r.json").read_text("utf-8"))

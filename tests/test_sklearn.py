@@ -19,6 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import scopefe
 from scopefe import ScopeFE
+from scopefe.run.engines import cores
 
 FEW = ("baseline.max_trees=20", "selection.keep=3", "operators.use=[+, '*', freq, GroupByThenMean]")
 QUICK = ScopeFE("openfe", overrides=("baseline.max_trees=5", "selection.keep=2", "operators.use=['*', freq]"))
@@ -220,6 +221,51 @@ def test_settings_are_named_as_they_were_given():
         ScopeFE(overrides=["selection.kep=5"]).fit(frame, y)
 
 
+def test_target_and_split_of_the_spec_are_replaced():
+    frame, _ = table()
+    document = {
+        "extends": "openfe",
+        "data": {
+            "target": {"column": "price", "above": 0},
+            "split": {"by": "fractions", "development": 50, "test": 0.2, "train": 0.6, "selection": 0.2},
+        },
+    }
+    y = np.random.default_rng(0).normal(size=len(frame))
+    report = ScopeFE(document, overrides=FEW).fit(frame, y).report_
+    assert report.data.task == "regression"
+    assert report.data.rows == {"train": 320, "selection": 80, "test": 0}
+
+
+@pytest.mark.parametrize("name", ["price 😀", "self", "target", "a: 'b\"}", 7])
+def test_a_target_may_have_any_name(name):
+    frame, y = table()
+    found = small().fit(frame, pd.Series(y, name=name))
+    assert found.report_.data.target == str(name)
+
+
+def test_columns_that_are_no_texts_keep_their_names():
+    frame, y = table()
+    frame.columns = range(len(frame.columns))
+    found = small().fit(frame, y)
+    assert list(found.get_feature_names_out()) == list(found.transform(frame).columns)
+    assert list(found.set_output(transform="pandas").transform(frame).columns)[:2] == ["0", "1"]
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, np.random.RandomState(0)])
+def test_a_seed_is_a_whole_number(seed):
+    frame, y = table()
+    with pytest.raises(ValueError, match="random_state must be None or an integer") as error:
+        small(random_state=seed).fit(frame, y)
+    assert "\n" not in str(error.value)
+
+
+def test_messages_name_weights_and_groups_as_they_are_called():
+    frame, y = table()
+    with pytest.raises(ValueError, match=r"data.weight 'sample_weight' is"):
+        small().fit(frame, y, sample_weight=-np.ones(len(y)))
+    assert small(n_jobs=-1).fit(frame, y).report_.volatile.jobs == cores()
+
+
 def test_missing_columns_are_named():
     frame, y = table()
     found = small().fit(frame, y)
@@ -237,7 +283,7 @@ def test_messages_name_the_target_as_it_is_named():
     target = pd.Series(rng.normal(size=40), name="the price: in €").where(frame["a"] > -1)
     with pytest.raises(ValueError, match="target 'the price: in €' is missing in"):
         ScopeFE("openfe").fit(frame, target)
-    with pytest.raises(ValueError, match="target 'scopefe_0' is missing in"):
+    with pytest.raises(ValueError, match="target 'target' is missing in"):
         ScopeFE("openfe").fit(frame, target.rename("a"))
 
 

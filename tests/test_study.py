@@ -163,7 +163,9 @@ def test_a_change_of_a_file_that_a_spec_names_is_a_change_of_runs(folder):
         "data: {source: t.csv, target: y, split: {by: column, path: split.csv}}\n"
     )
     (folder / "other.yaml").write_text("extends: openfe\nname: other\nscope: {operators: [abs]}\n")
-    matching = "{spec: openfe, set: ['scope.operators={gate: random-joint, match: other.yaml}']}"
+    matching = (
+        f"{{spec: openfe, set: ['scope.operators={{gate: random-joint, match: {folder / 'other.yaml'}}}']}}"
+    )
     study = load_study(
         folder / "study.yaml",
         overrides=[f"variants={{base: base, drawn: {matching}}}", "reference=base", "subject=drawn"],

@@ -66,6 +66,18 @@ def test_rows_that_all_count_the_same_count_as_without_weights(task, evaluator):
     assert alike.evaluation.with_features.values == pytest.approx(none.evaluation.with_features.values)
 
 
+@pytest.mark.parametrize("factor", [1e-6, 1 / 700, 1024.0])
+def test_only_ratios_of_weights_matter(factor):
+    frame = table("binary")
+    recommended = ["scope.operators={gate: quantised, budget: 0.5}", "selection.gain=cross-fitted"]
+    first, second = (
+        scopefe.execute(spec_of(*recommended), data=frame.assign(exposure=by), write=False).report
+        for by in (frame["exposure"], factor * frame["exposure"])
+    )
+    assert [f.formula for f in second.selection.selected] == [f.formula for f in first.selection.selected]
+    assert second.evaluation.base.mean == pytest.approx(first.evaluation.base.mean, rel=1e-3)
+
+
 @pytest.mark.parametrize("task", TASKS)
 @pytest.mark.parametrize("boosting", [True, False])
 def test_the_kernels_score_as_lightgbm_does(task, boosting):

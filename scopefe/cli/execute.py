@@ -122,12 +122,14 @@ def command(
 ) -> None:
     """Search, select, fit the recipe, evaluate; write a run folder with recipe and report."""
     summaries, failed = [], False
-    with showing_progress(settings) as listener:
-        for run in execute_all(given, *_overrides(jobs, no_html, no_cache), pool=pool, listener=listener):
-            settings.say(told(run))
-            summaries.append(summary(run))
-            failed |= run.failed
-    if json:
-        print_json(summaries if len(summaries) > 1 else summaries[0])
+    try:
+        with showing_progress(settings) as listener:
+            for run in execute_all(given, *_overrides(jobs, no_html, no_cache), pool=pool, listener=listener):
+                settings.say(told(run))
+                summaries.append(summary(run))
+                failed |= run.failed
+    finally:
+        if json and summaries:
+            print_json(summaries if len(given.specs) > 1 else summaries[0])
     if failed:
         raise click.exceptions.Exit(RunError.exit_code)

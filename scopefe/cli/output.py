@@ -63,7 +63,7 @@ def error_lines(error: ScopefeError) -> str:
 
 def print_json(value: Any) -> None:
     """Print a JSON document, on stdout."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def print_table(*parts: RenderableType) -> None:

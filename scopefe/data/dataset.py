@@ -79,7 +79,8 @@ class Dataset:
     time_parts
         What the features that are parts of datetimes or durations are parts of, by name.
     weights
-        What each row counts in a loss, float64, shape (rows,); None where all count the same.
+        What each row counts in a loss, float64, shape (rows,), 1 on average over the development rows: only
+        ratios matter. None where all count the same.
     rows_left_out
         How many rows of the source have no role, by reason.
     groups
@@ -300,6 +301,7 @@ def load_dataset(data: Data, frame: IntoDataFrame | None = None) -> Dataset:
     _check_features(encoded, rows)
     if weights is not None:
         _check_weights(weights, rows)
+        weights = (weights / weights[rows.development].mean()).astype(np.float32).astype(np.float64)
     return Dataset(encoded, labels, rows, dropped, time_parts, weights, rows_left_out, groups, times)
 
 
@@ -372,7 +374,7 @@ def read_labels(target: pd.Series[Any], spec: Target, task: str) -> Labels:
 
 
 def read_weights(given: pd.Series[Any]) -> Array:
-    """Read what rows count, rounded to float32 as LightGBM keeps it.
+    """Read what rows count.
 
     Raises
     ------
@@ -381,7 +383,7 @@ def read_weights(given: pd.Series[Any]) -> Array:
     """
     if not is_number(given):
         raise DataError(f"data.weight {given.name!r} is no number")
-    weights = given.to_numpy(dtype=np.float64, na_value=np.nan).astype(np.float32).astype(np.float64)
+    weights = given.to_numpy(dtype=np.float64, na_value=np.nan)
     wrong = ~(np.isfinite(weights) & (weights >= 0))
     if wrong.any():
         raise DataError(
@@ -392,7 +394,7 @@ def read_weights(given: pd.Series[Any]) -> Array:
 
 
 def _class_text(label: str | float) -> str:
-    return f"{label:g}" if isinstance(label, float) else str(label)
+    return repr(float(label)).removesuffix(".0") if isinstance(label, float) else label
 
 
 def _one_against_rest(target: pd.Series[Any], spec: Target) -> Array:
@@ -446,8 +448,13 @@ def _features(
 def _check_classes(labels: Labels, rows: Rows) -> None:
     train = labels.values[rows.train]
     if labels.task == "regression":
-        if train.std() == 0:
+        with np.errstate(over="ignore"):
+            spread = train.std()
+        if np.ptp(train) == 0:
             raise DataError("the target is constant on the training rows: there is nothing to predict")
+        if not 0 < spread < np.inf:
+            size = "small" if spread == 0 else "large"
+            raise DataError(f"the target's values are too {size} to be squared: rescale it")
         return
     counts = np.bincount(train.astype(np.int64), minlength=len(labels.classes))
     if np.count_nonzero(counts) < 2:

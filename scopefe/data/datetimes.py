@@ -118,11 +118,18 @@ def times_of(series: pd.Series[Any]) -> pd.Series[Any] | None:
             return pd.to_timedelta(series.astype(object))
         if not texts.str.fullmatch(iso).all():
             return None
-        zoned = texts.str.contains(r"(?:Z|:\d{2}[+-]\d{2}:?\d{2})$").any()
+        zoned = zoned_texts(texts).any()
         cut = series.astype(object).str.replace(r"(\.\d{6})\d+", r"\1", regex=True)
         return pd.to_datetime(cut, format="ISO8601", utc=bool(zoned))
     except (ValueError, OverflowError, TypeError, NotImplementedError):
         return None
+
+
+def zoned_texts(series: pd.Series[Any]) -> pd.Series[Any]:
+    """Return which values are texts with a time zone, boolean; others of the column may have none."""
+    if pd.api.types.infer_dtype(series, skipna=True) != "string":
+        return pd.Series(False, series.index)
+    return series.astype(object).str.contains(r"(?:Z|:\d{2}[+-]\d{2}:?\d{2})$", na=False).astype(bool)
 
 
 def part_of(series: pd.Series[Any], part: str) -> np.ndarray[Any, Any]:
@@ -142,11 +149,19 @@ def part_of(series: pd.Series[Any], part: str) -> np.ndarray[Any, Any]:
 def part(series: pd.Series[Any], name: str, zone: str | None = None) -> pd.Series[Any]:
     """Return a part of a column of datetimes or durations; those with a time zone are taken to this one.
 
+    Texts with a time zone and without are read apart: a row alone has the same value.
+
     Raises
     ------
     ValueError
         If the column holds anything else.
     """
+    zoned = zoned_texts(series)
+    if zoned.any() and not (zoned | series.isna()).all():
+        result = np.empty(len(series))
+        for rows in (zoned.to_numpy(), ~zoned.to_numpy()):
+            result[rows] = part(series[rows], name, zone)
+        return pd.Series(result, series.index)
     found = times_of(series)
     fits = found is not None and (found.dtype.kind == "m") == (name == "duration")
     if not fits and not series.isna().all():

@@ -251,7 +251,7 @@ def text_keys(series: pd.Series[Any], missing_as: str | None = None, holds: Hold
         ordered = True
     else:
         try:
-            codes, uniques = pd.factorize(series.array)
+            codes, uniques = pd.factorize(told_apart(series).array)
         except TypeError:
             kind = type(series.dropna().iloc[0]).__name__
             raise DataError(f"column {str(series.name)!r} holds values of type {kind}; drop it") from None
@@ -270,6 +270,13 @@ def text_keys(series: pd.Series[Any], missing_as: str | None = None, holds: Hold
     fill = position[missing_as] if missing_as is not None and missing_as in position else -1
     lookup = np.array([position[label] for label in labels] + [fill], dtype=np.int64)
     return Keys(lookup[codes], label_array(kept))
+
+
+def told_apart(series: pd.Series[Any]) -> pd.Series[Any]:
+    """Return a column with truth values among others as texts: to Python, True is 1."""
+    if series.dtype != object or not pd.api.types.infer_dtype(series, skipna=True).startswith("mixed"):
+        return series
+    return series.map(lambda value: str(value) if isinstance(value, bool | np.bool_) else value)
 
 
 def label_of(value: Any) -> str | float:

@@ -1,4 +1,4 @@
-"""Downstream evaluation: a LightGBM before and after, over seeds (paper, Section "Evaluation Metrics")."""
+"""Downstream evaluation: a model before and after, over seeds (paper, Section "Evaluation Metrics")."""
 
 from __future__ import annotations
 
@@ -234,6 +234,11 @@ def metric_of(task: Task, metric: str) -> tuple[str, bool]:
 def measure(data: Dataset, scores: Array, metric: str) -> float:
     """Return a metric of raw scores of the test rows, weighted where rows have weights.
 
+    Returns
+    -------
+    float
+        NaN where the metric is not defined on these rows, as the area under the ROC curve of one class.
+
     Raises
     ------
     RunError
@@ -248,6 +253,8 @@ def measure(data: Dataset, scores: Array, metric: str) -> float:
         if task == "regression":
             return float(np.sqrt(np.average(np.square(truth - scores), weights=weights)))
         if task == "binary":
+            if len(np.unique(truth)) < 2:
+                return np.nan
             return float(roc_auc_score(truth, scipy.special.expit(scores), sample_weight=weights))
         return float(accuracy_score(truth, scores.argmax(axis=1), sample_weight=weights))
     rows = np.arange(len(truth))[:, None]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import inspect
 import re
 from collections.abc import Callable, Mapping
@@ -301,7 +300,7 @@ LEARNERS: Mapping[str, Learner] = {
 def version_of(name: str) -> str | None:
     """Return the version of a learner's package, where that is an extra."""
     package = LEARNERS[name].package
-    return None if package is None else importlib.metadata.version(package)
+    return None if package is None else str(importlib.import_module(package).__version__)
 
 
 def require(name: str, parameters: Mapping[str, Any]) -> None:

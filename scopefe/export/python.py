@@ -14,15 +14,15 @@ import numpy as np
 
 import scopefe
 from scopefe.components import Array, Lookup
-from scopefe.data.datetimes import part, part_of, times_of
-from scopefe.data.table import is_large, label_of, labels_as
+from scopefe.data.datetimes import part, part_of, times_of, zoned_texts
+from scopefe.data.table import is_large, label_of, labels_as, told_apart
 from scopefe.export import standalone
 from scopefe.export.forms import Form, forms
 from scopefe.recipe.arrays import LARGE, atomically
 from scopefe.recipe.recipe import FittedFeature, Input, Recipe
 
 WIDTH = 100
-IMPORT = "from scopefe.data.table import label_of, labels_as\n\n"
+IMPORT = "from scopefe.data.table import label_of, labels_as, told_apart\n\n"
 HEAD = f'''\
 """The features of a recipe, exported by scopefe {scopefe.__version__}; needs numpy and pandas.
 
@@ -73,7 +73,8 @@ def _module(recipe: Recipe, aside: dict[str, Array] | None) -> str:
         label_of,
         is_large,
         labels_as,
-        *((times_of, part_of, part) if any(i.time_part for i in recipe.inputs) else ()),
+        told_apart,
+        *((zoned_texts, times_of, part_of, part) if any(i.time_part for i in recipe.inputs) else ()),
     ]
     return "\n".join(
         [

@@ -19,7 +19,7 @@ from sqlglot.errors import SqlglotError
 
 from scopefe.components import Array, Lookup, Operator
 from scopefe.data.datetimes import TimePart
-from scopefe.data.table import Holds
+from scopefe.data.table import Holds, is_large
 from scopefe.errors import ComponentError, RecipeError, first_line
 from scopefe.export.forms import Form, forms
 from scopefe.recipe.recipe import Input, Recipe
@@ -39,6 +39,7 @@ LONGEST_NAME = {"postgres": 63, "bigquery": 300, "snowflake": 255}
 class Column:
     """A column that is read: what the recipe says of it, what the query calls it, what it holds.
 
+    `integers` is whether its texts are those of integers, of which some are too large for a double.
     `single` is whether it is rounded to single precision, of which some databases have none; `bounded`,
     whether very large numbers are read as infinite, and very small ones as 0: no product ends the query.
     """
@@ -48,6 +49,7 @@ class Column:
     holds: Holds
     single: bool
     bounded: bool
+    integers: bool
 
     @property
     def type(self) -> str:
@@ -115,9 +117,19 @@ def statements(
 
 def _source(table: str, dialect: str) -> exp.Table:
     try:
-        return exp.to_table(table, dialect=dialect)
+        parsed = exp.to_table(table, dialect=dialect)
     except SqlglotError:
-        raise RecipeError(f"{table!r} is no name of a table in {dialect}") from None
+        parsed = exp.Table()
+    given = {key for key, value in parsed.args.items() if value}
+    words = all(i.quoted or re.fullmatch(r"[\w$-]+", i.name) for i in parsed.find_all(exp.Identifier))
+    if (
+        not isinstance(parsed, exp.Table)
+        or "this" not in given
+        or given - {"this", "db", "catalog"}
+        or not words
+    ):
+        raise RecipeError(f"{table!r} is no name of a table in {dialect}")
+    return parsed
 
 
 def _columns(recipe: Recipe, given: Sequence[Form], dialect: str) -> dict[str, Column]:
@@ -135,9 +147,13 @@ def _columns(recipe: Recipe, given: Sequence[Form], dialect: str) -> dict[str, C
             return "truth values" if known <= {"True", "False"} else "text"
         return "numbers" if known else i.holds or "text"
 
+    def integers(i: Input) -> bool:
+        known = labels.get(i.name, set()) - {i.missing_as}
+        return any(map(is_large, known)) and all(isinstance(v, float) or is_large(v) for v in known)
+
     singles, bounded = dialect in WITH_SINGLE, dialect in REFUSES_OVERFLOW
     return {
-        i.name: Column(i, f"x{number}", holds(i), i.single and singles, bounded)
+        i.name: Column(i, f"x{number}", holds(i), i.single and singles, bounded, integers(i))
         for number, i in enumerate(recipe.inputs, 1)
     }
 
@@ -218,6 +234,8 @@ def _next_bounds(lookup: Lookup) -> Array:
 def _label(label: str | float, column: Column) -> exp.Expr | None:
     """Return a key as a literal, None if the column cannot hold it; where numbers do, it may be NULL."""
     if column.type == TEXT:
+        if column.integers and isinstance(label, float):
+            label = str(int(label))
         return exp.Literal.string(label) if isinstance(label, str) else None
     return _number(math.nan if isinstance(label, str) else label)
 

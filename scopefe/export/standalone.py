@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from scopefe.data.table import label_of, labels_as
+from scopefe.data.table import label_of, labels_as, told_apart
 
 Array = npt.NDArray[Any]
 nan, inf = float("nan"), float("inf")
@@ -107,7 +107,7 @@ def number_categories(values: Array) -> Category:
 
 def categories(series: pd.Series[Any], missing_as: str | None = None, holds: str | None = None) -> Category:
     """Return a column as categories; `missing_as` is the one that missing values are, if any."""
-    codes, values = pd.factorize(series.array)
+    codes, values = pd.factorize(told_apart(series).array)
     try:
         labels = labels_as([label_of(value) for value in values], holds)
     except ValueError as error:

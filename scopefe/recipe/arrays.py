@@ -49,6 +49,14 @@ def _from_plain(value: Any) -> Any:
     return math.inf * value["inf"] if isinstance(value, dict) else value
 
 
+def holds_tables(path: Path) -> bool:
+    """Whether a file was written by `write_tables`."""
+    try:
+        return bool(pq.read_schema(path).names == ["table", "number", "text"])
+    except (OSError, pa.ArrowException):
+        return False
+
+
 def write_tables(tables: dict[str, Array], path: Path) -> None:
     """One row per value, so that tables of different lengths share one file."""
     rows = pa.table(

@@ -16,12 +16,12 @@ import pandas as pd
 from narwhals.typing import IntoDataFrame
 
 from scopefe.components import CAT, Array, Operator, State
-from scopefe.data.datetimes import Part, TimePart, part, times_of
+from scopefe.data.datetimes import Part, TimePart, part, times_of, zoned_texts
 from scopefe.data.kinds import encode_column, numbers
 from scopefe.data.source import in_library_of, to_pandas
 from scopefe.data.table import Feature, FeatureKind, Holds, arguments_of, finite, number_keys
 from scopefe.errors import DataError, RecipeError, UnknownNameError, suggestion
-from scopefe.recipe.arrays import atomically, from_json, read_tables, to_json, write_tables
+from scopefe.recipe.arrays import atomically, from_json, holds_tables, read_tables, to_json, write_tables
 from scopefe.recipe.distribution import Distribution
 from scopefe.registry import Components, components
 from scopefe.space.expression import Apply, Leaf, expression_from_json
@@ -77,7 +77,9 @@ class Input:
         series = frame[column]
         if isinstance(series, pd.DataFrame):
             raise RecipeError(f"the table has two columns named {column!r}")
-        parsed = None if self.time_part is None else times_of(series)
+        if self.time_part is None or zoned_texts(series).any():
+            return series
+        parsed = times_of(series)
         return series if parsed is None else parsed
 
     def read(self, series: pd.Series[Any]) -> Feature:
@@ -217,7 +219,11 @@ class Recipe:
         columns = {i.name: i.read(found[i.column]) for i in self.inputs}
         values = np.empty((len(self.features), len(frame)))
         for row, feature in zip(values, self.features, strict=True):
-            row[:] = feature.apply(columns)
+            try:
+                row[:] = feature.apply(columns)
+            except KeyError as error:
+                told = f"{feature.name!r} cannot be computed: KeyError {error}; is the recipe damaged?"
+                raise RecipeError(told) from error
         return pd.DataFrame(values.T, frame.index, self._names.view())
 
     @cached_property
@@ -228,12 +234,21 @@ class Recipe:
         """Write the recipe as JSON; large tables go to a Parquet file beside it.
 
         The file appears under its name only when it is whole.
+
+        Raises
+        ------
+        RecipeError
+            If a Parquet file of that name is there that is of no recipe.
         """
         target = Path(path)
         tables: dict[str, Array] = {}
         document = self._document(tables)
         if tables:
             side = target.with_suffix(".parquet")
+            if side == target or (side.exists() and not holds_tables(side)):
+                raise RecipeError(
+                    f"{str(side)!r}, for the recipe's large tables, is another file: choose another name"
+                )
             document["tables"] = side.name
             atomically(side, lambda p: write_tables(tables, p))
         text = _text(document)

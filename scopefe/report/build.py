@@ -13,7 +13,7 @@ import numpy as np
 from scopefe.components import Array, Keys
 from scopefe.data.dataset import Dataset
 from scopefe.evaluate.choosing import Choice
-from scopefe.evaluate.learners import LEARNERS
+from scopefe.evaluate.learners import version_of
 from scopefe.recipe.explaining import explain
 from scopefe.recipe.recipe import Recipe
 from scopefe.report.model import (
@@ -72,8 +72,9 @@ PACKAGES = (
 
 def versions(learners: Iterable[str] = ()) -> dict[str, str]:
     """Return the versions of the packages that results depend on, those of learners included."""
-    packages = dict.fromkeys([*PACKAGES, *(p for name in learners if (p := LEARNERS[name].package))])
-    return {"python": platform.python_version()} | {p: importlib.metadata.version(p) for p in packages}
+    own = {name: version for name in learners if (version := version_of(name)) is not None}
+    packages = {package: importlib.metadata.version(package) for package in PACKAGES}
+    return {"python": platform.python_version()} | packages | own
 
 
 def portable(value: Any, paths: dict[str, str], place: str = "") -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import logging
+import os
 import platform
 import re
 import shutil
@@ -23,6 +24,7 @@ from narwhals.typing import IntoDataFrame
 import scopefe
 from scopefe.components import Array
 from scopefe.data.dataset import Dataset
+from scopefe.errors import RunError
 from scopefe.evaluate.choosing import Choice
 from scopefe.evaluate.downstream import (
     Matrix,
@@ -154,6 +156,8 @@ def execute(
     require(spec.evaluation.learner.learner, spec.evaluation.learner.parameters)
     if spec.report.mlflow is not None:
         tracking.require()
+    if write:
+        _check_writable(Path(spec.execution.runs))
     watch = Watch(spec.execution.budget, clock)
     compiled = compile(spec, data=data, pool=pool, store=store, listener=listener)
     assert compiled.bench is not None
@@ -321,6 +325,8 @@ def _evaluate(
         if recipe.features:
             features = [code_key(universe.operators), universe.key, kept.tolist()]
             after = _measure(bench, data, extended, features, advance)
+    if not np.isfinite([*before, *(after or ())]).all():
+        return None
     return build.evaluation_facts(metric_of(data.labels.task, settings.metric), spec, before, after)
 
 
@@ -368,6 +374,8 @@ def _notes(compiled: Compiled, facts: DataFacts, found: Found, stop: Stop | None
         yield f"Ended before {stop.before}: execution.budget.{stop.budget} is spent."
         if stop.budget != "max_candidates":
             yield "Where a run ends by this budget depends on the machine, and so does what it found."
+    elif found.evaluation is None and spec.evaluation.seeds and len(data.rows.test):
+        yield "There is no evaluation: its metric has no value on the test rows, perhaps for lack of a class."
     elif found.evaluation is None:
         yield "There was no evaluation: no seeds, or no test rows."
     constant = [f.name for f in facts.features if f.distinct + bool(f.missing) < 2]
@@ -437,6 +445,13 @@ def _notes_on_selection(compiled: Compiled, found: Found, stop: Stop | None) -> 
         yield "Nothing is kept: it was not decided how many features help."
     if stop is not None and last is not None and stop.before not in ("choice", "evaluation"):
         yield "Without attribution, candidates are ranked by their gains in the last round."
+
+
+def _check_writable(runs: Path) -> None:
+    """Check, before any work is done, that run folders can be made."""
+    there = next(path for path in [runs.absolute(), *runs.absolute().parents] if path.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise RunError(f"execution.runs: no folder can be made in {str(there)!r}")
 
 
 def _write(report: Report, recipe: Recipe, spec: Spec, started: datetime.datetime) -> Path:

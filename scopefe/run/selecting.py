@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from scopefe.components import Array
 from scopefe.data.table import Table
+from scopefe.errors import DataError
 from scopefe.evaluate.choosing import PARTS, Choice, Trial, choose, considered
 from scopefe.evaluate.downstream import fitted_features, originals
 from scopefe.evaluate.learners import version_of
@@ -40,6 +43,11 @@ def select(
     -------
     tuple
         The rows with their baseline scores, these, and what was selected.
+
+    Raises
+    ------
+    DataError
+        If the metric of the gains has no value on the selection rows.
     """
     if not len(candidates):
         return None, None, Selected.nothing()
@@ -51,6 +59,9 @@ def select(
     with bench.step("baseline", settings.folds if settings.boosting else None) as advance:
         scores = bench.baseline(data, None, settings.folds, advance)
     block = bench.block(data, None, len(data.rows.train), scores)
+    if np.isnan(block.initial):
+        metric = block.objective.metric
+        raise DataError(f"selection.metric {metric} has no value on the selection rows, which have one class")
     if watch.stops("halving"):
         return block, scores, Selected.nothing()
     bench.ready(data)

@@ -15,6 +15,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from scopefe.components import Array
 from scopefe.data.splits import group_folds
 from scopefe.data.table import Table
+from scopefe.errors import DataError
 from scopefe.score.boosting import Design, boost, parameters, threads_for
 from scopefe.score.engine import Engine
 from scopefe.score.objective import Objective
@@ -129,12 +130,20 @@ class Fold:
 def fold_rows(
     target: Array, objective: Objective, folds: int, groups: Array | None = None
 ) -> list[tuple[Array, Array]]:
-    """Return (fitting rows, held-out rows) of each fold, unshuffled."""
+    """Return (fitting rows, held-out rows) of each fold, unshuffled.
+
+    Raises
+    ------
+    DataError
+        If no class has a row for each fold, or all rows are of one group.
+    """
     if groups is not None:
         fold = group_folds(groups, folds)
         return [(np.flatnonzero(fold != i), np.flatnonzero(fold == i)) for i in range(fold.max() + 1)]
     if objective.task == "regression":
         return list(KFold(folds).split(target))
+    if np.bincount(target.astype(np.int64)).max() < folds:
+        raise DataError(f"no class has {folds} rows, one for each fold: fewer baseline.folds, or more rows")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
         return list(StratifiedKFold(folds).split(np.zeros(len(target)), target))

@@ -185,9 +185,10 @@ class Scoring:
             categorical = chosen.gives == CAT
             if categorical and (values < 0).any():
                 values = values + 1
-            return self.evaluator.gain(
-                self.block, values.astype(np.float64, copy=False), categorical=categorical
-            )
+            numbers = values.astype(np.float64, copy=False)
+            gain = self.evaluator.gain(self.block, numbers, categorical=categorical)
+            undefined = f"{self.block.objective.metric} has no value on the rows that are measured"
+            return undefined if np.isnan(gain) else gain
         except Exception as error:
             return f"{type(error).__name__}: {error}"
 

@@ -123,10 +123,17 @@ class Objective:
             Raw scores, shape (n,) or (n, classes).
         weights
             What each row counts, shape (n,); None where all count the same.
+
+        Returns
+        -------
+        float
+            NaN where the metric has no value, as the area under the ROC curve of one class.
         """
         if self.metric == "rmse":
             return float(np.sqrt(np.average(np.square(target - scores), weights=weights)))
         if self.metric == "auc":
+            if len(np.unique(target)) < 2:
+                return np.nan
             return float(roc_auc_score(target, scores, sample_weight=weights))
         shares = scipy.special.softmax(scores, axis=1) if scores.ndim > 1 else scipy.special.expit(scores)
         labels = range(max(self.classes, 2))

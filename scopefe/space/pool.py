@@ -103,6 +103,8 @@ def read_pool(path: Path, universe: Universe) -> Scope:
     DataError
         If the file cannot be read, or names a candidate the universe does not have.
     """
+    if not Path(path).is_file():
+        raise DataError(f"there is no pool {str(path)!r}")
     try:
         table = pq.read_table(path, columns=["operator", "left", "right"])
         operators = _positions(table["operator"], [o.name for o in universe.operators])

@@ -448,7 +448,7 @@ def _scorer(name: str) -> str:
 
 
 class Evaluation(Section):
-    """What the features bring: a downstream LightGBM before and after."""
+    """What the features bring: a downstream model before and after."""
 
     protocol: Literal["inductive", "benchmark"] = Field(
         "inductive",
