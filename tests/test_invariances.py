@@ -77,6 +77,7 @@ def learned(found: Run) -> dict[str, Any]:
     """Return everything in a report but times, and what the test rows are measured for."""
     report = found.report.model_dump(mode="json")
     del report["volatile"], report["evaluation"], report["data"]["rows"]["test"]
+    del report["data"]["test_fingerprint"]
     return report
 
 

@@ -162,19 +162,24 @@ def test_a_change_of_a_file_that_a_spec_names_is_a_change_of_runs(folder):
     (folder / "data.yaml").write_text(
         "data: {source: t.csv, target: y, split: {by: column, path: split.csv}}\n"
     )
-    (folder / "other.yaml").write_text("extends: openfe\nname: other\nscope: {operators: [abs]}\n")
-    matching = (
-        f"{{spec: openfe, set: ['scope.operators={{gate: random-joint, match: {folder / 'other.yaml'}}}']}}"
+    other = "extends: openfe\nname: other\nscope: {operators: {gate: list, use: [abs]}}\n"
+    (folder / "other.yaml").write_text(other)
+    (folder / "drawn.yaml").write_text(
+        "extends: openfe\nname: drawn\nscope: {operators: {gate: random-joint, match: other.yaml}}\n"
     )
     study = load_study(
         folder / "study.yaml",
-        overrides=[f"variants={{base: base, drawn: {matching}}}", "reference=base", "subject=drawn"],
+        overrides=[
+            f"variants={{base: base, drawn: {folder / 'drawn.yaml'}}}",
+            "reference=base",
+            "subject=drawn",
+        ],
     )
     first = run_study(study, folder / "out")
     split[::-1].to_csv(folder / "split.csv", index=False)
     second = run_study(study, folder / "out")
     assert second.legs[0].base.mean != first.legs[0].base.mean
-    (folder / "other.yaml").write_text("extends: openfe\nname: other\nscope: {operators: [abs, '+']}\n")
+    (folder / "other.yaml").write_text(other.replace("[abs]", "[abs, '+']"))
     third = run_study(study, folder / "out")
     assert third.legs[0] == second.legs[0]
     assert third.legs[1].pool.raw > second.legs[1].pool.raw

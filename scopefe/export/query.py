@@ -120,14 +120,7 @@ def _source(table: str, dialect: str) -> exp.Table:
         parsed = exp.to_table(table, dialect=dialect)
     except SqlglotError:
         parsed = exp.Table()
-    given = {key for key, value in parsed.args.items() if value}
-    words = all(i.quoted or re.fullmatch(r"[\w$-]+", i.name) for i in parsed.find_all(exp.Identifier))
-    if (
-        not isinstance(parsed, exp.Table)
-        or "this" not in given
-        or given - {"this", "db", "catalog"}
-        or not words
-    ):
+    if not isinstance(parsed, exp.Table) or not parsed.name:
         raise RecipeError(f"{table!r} is no name of a table in {dialect}")
     return parsed
 
