@@ -398,7 +398,7 @@ def test_code_that_may_not_be_what_runs_is_trusted_in_one_process_only(tmp_path,
 
 def test_keys_follow_the_package_and_its_versions(monkeypatch):
     keys = [code_key()]
-    for name, value in (("_version", lambda package: "0"), ("_code", lambda file: file.name)):
+    for name, value in (("versions", dict), ("_code", lambda file: file.name)):
         code._package.cache_clear()
         with monkeypatch.context() as patch:
             patch.setattr(code, name, value)
@@ -406,7 +406,7 @@ def test_keys_follow_the_package_and_its_versions(monkeypatch):
     code._package.cache_clear()
     assert len({*keys}) == 3
     assert code_key() == keys[0]
-    named = {file.name for part in code.PARTS for file in code._files(f"scopefe{part}")}
+    named = {file.name for part in code.PARTS for file in code._files(part)}
     assert {"components.py", "numeric.py", "pair_gates.py", "featureboost.py", "workbench.py"} <= named
     assert {"fitting.py", "registry.py", "build.py"} <= named
 

@@ -132,6 +132,12 @@ def zoned_texts(series: pd.Series[Any]) -> pd.Series[Any]:
     return series.astype(object).str.contains(r"(?:Z|:\d{2}[+-]\d{2}:?\d{2})$", na=False).astype(bool)
 
 
+def zones_differ(series: pd.Series[Any]) -> Array | None:
+    """Return which texts have a time zone, boolean, shape (rows,), if others have none; None otherwise."""
+    zoned = zoned_texts(series)
+    return zoned.to_numpy() if zoned.any() and not (zoned | series.isna()).all() else None
+
+
 def part_of(series: pd.Series[Any], part: str) -> np.ndarray[Any, Any]:
     """Return a part of what `times_of` gives: float64, shape (rows,); NaN where it is missing."""
     missing = series.isna().to_numpy()
@@ -156,10 +162,10 @@ def part(series: pd.Series[Any], name: str, zone: str | None = None) -> pd.Serie
     ValueError
         If the column holds anything else.
     """
-    zoned = zoned_texts(series)
-    if zoned.any() and not (zoned | series.isna()).all():
+    zoned = zones_differ(series)
+    if zoned is not None:
         result = np.empty(len(series))
-        for rows in (zoned.to_numpy(), ~zoned.to_numpy()):
+        for rows in (zoned, ~zoned):
             result[rows] = part(series[rows], name, zone)
         return pd.Series(result, series.index)
     found = times_of(series)

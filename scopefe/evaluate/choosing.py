@@ -143,7 +143,8 @@ def choose(
     Parameters
     ----------
     trials
-        Made one at a time; where one has fewer features than a size, it takes all it has.
+        Made one at a time; where one has fewer features than a size, it takes all it has. Without any,
+        nothing is kept.
     most
         Largest number of features to try.
     seed
@@ -158,11 +159,10 @@ def choose(
         max_trees=max_trees,
         early_stopping=early_stopping,
     )
-    lower = np.concatenate(
-        [np.empty((0, len(sizes))), *(_decreases(trial, sizes, train) for trial in trials)]
-    )
-    if not len(lower):
+    by_trial = [_decreases(trial, sizes, train) for trial in trials]
+    if not by_trial:
         return Choice(0, sizes, np.zeros(len(sizes)), np.zeros(len(sizes)), 1.0, 0)
+    lower = np.concatenate(by_trial)
     decreases, errors = lower.mean(axis=0), lower.std(axis=0) / np.sqrt(max(len(lower) - 1, 1))
     p = chance(lower, np.random.default_rng(seed))
     kept = int(sizes[decreases.argmax()]) if p < ALPHA else 0

@@ -14,7 +14,7 @@ import numpy as np
 
 import scopefe
 from scopefe.components import Array, Lookup
-from scopefe.data.datetimes import part, part_of, times_of, zoned_texts
+from scopefe.data.datetimes import part, part_of, times_of, zoned_texts, zones_differ
 from scopefe.data.table import is_large, label_of, labels_as, told_apart
 from scopefe.export import standalone
 from scopefe.export.forms import Form, forms
@@ -74,7 +74,11 @@ def _module(recipe: Recipe, aside: dict[str, Array] | None) -> str:
         is_large,
         labels_as,
         told_apart,
-        *((zoned_texts, times_of, part_of, part) if any(i.time_part for i in recipe.inputs) else ()),
+        *(
+            (zoned_texts, zones_differ, times_of, part_of, part)
+            if any(i.time_part for i in recipe.inputs)
+            else ()
+        ),
     ]
     return "\n".join(
         [

@@ -16,7 +16,7 @@ import pandas as pd
 from narwhals.typing import IntoDataFrame
 
 from scopefe.components import CAT, Array, Operator, State
-from scopefe.data.datetimes import Part, TimePart, part, times_of, zoned_texts
+from scopefe.data.datetimes import Part, TimePart, part, times_of, zones_differ
 from scopefe.data.kinds import encode_column, numbers
 from scopefe.data.source import in_library_of, to_pandas
 from scopefe.data.table import Feature, FeatureKind, Holds, arguments_of, finite, number_keys
@@ -77,7 +77,7 @@ class Input:
         series = frame[column]
         if isinstance(series, pd.DataFrame):
             raise RecipeError(f"the table has two columns named {column!r}")
-        if self.time_part is None or zoned_texts(series).any():
+        if self.time_part is None or zones_differ(series) is not None:
             return series
         parsed = times_of(series)
         return series if parsed is None else parsed

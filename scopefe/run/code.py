@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import importlib.util
 import platform
 import time
@@ -13,10 +12,10 @@ from functools import cache
 from pathlib import Path
 
 from scopefe.components import Component
+from scopefe.report.build import versions
 from scopefe.space.graph import key_of
 
-PARTS = ("", ".gates", ".operators")
-PACKAGES = ("lightgbm", "numba", "numpy", "pandas", "scikit-learn", "scipy")
+PARTS = ("scopefe", "scopefe.gates", "scopefe.operators")
 
 _STARTED = time.time()
 _THIS_PROCESS = uuid.uuid4().hex
@@ -35,9 +34,8 @@ def code_key(components: Iterable[Component] = ()) -> str:
 
 @cache
 def _package() -> str:
-    code = [[part, [_code(file) for file in _files(f"scopefe{part}")]] for part in PARTS]
-    versions = {name: _version(name) for name in PACKAGES}
-    return key_of([code, versions, platform.python_version(), platform.machine()])
+    code = [[part, [_code(file) for file in _files(part)]] for part in PARTS]
+    return key_of([code, versions(), platform.machine()])
 
 
 def _files(package: str) -> list[Path]:
@@ -54,10 +52,3 @@ def _code(file: Path) -> str:
     except OSError:
         return _THIS_PROCESS
     return digest if certain else digest + _THIS_PROCESS
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "absent"

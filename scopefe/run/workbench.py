@@ -172,17 +172,11 @@ class Workbench:
         rows
             Positions among the development rows; None for all of them.
         """
-        chosen = slice(None) if rows is None else rows
-        table = data.development if rows is None else data.development.take(rows)
-        positions = data.rows.development[chosen]
-        weights, groups = data.weights_of(positions), data.groups_of(positions)
         scores: BaselineScores = self.remember(
             "baseline",
             self.baseline_content(data, rows, folds),
             data,
-            lambda: self._baseline(
-                table, data.scaled_target[chosen], weights, groups, self.objective(data), folds, advance
-            ),
+            lambda: self._baseline(*_of_rows(data, rows), self.objective(data), folds, advance),
         )
         return scores
 
@@ -196,18 +190,8 @@ class Workbench:
         fitted
             Number of rows, from the front, that models are fitted on.
         """
-        table = data.development if rows is None else data.development.take(rows)
-        chosen = slice(None) if rows is None else rows
-        positions = data.rows.development[chosen]
-        return Block(
-            table,
-            fitted,
-            data.scaled_target[chosen],
-            scores.scores,
-            self.objective(data),
-            data.weights_of(positions),
-            data.groups_of(positions),
-        )
+        table, target, weights, groups = _of_rows(data, rows)
+        return Block(table, fitted, target, scores.scores, self.objective(data), weights, groups)
 
     def baseline_content(self, data: Dataset, rows: Array | None, folds: int) -> list[Any]:
         """Return what tells a baseline from all others of the same data."""
@@ -420,6 +404,14 @@ def _draw(positions: Array, sample: Sample, classes: Array | None) -> Array:
     if size >= len(positions):
         return positions
     return divide(positions, size, classes, sample.seed)[1]
+
+
+def _of_rows(data: Dataset, rows: Array | None) -> tuple[Table, Array, Array | None, Array | None]:
+    """Return features, target, weights and groups of development rows at these positions, or of all."""
+    table = data.development if rows is None else data.development.take(rows)
+    chosen = slice(None) if rows is None else rows
+    positions = data.rows.development[chosen]
+    return table, data.scaled_target[chosen], data.weights_of(positions), data.groups_of(positions)
 
 
 def _same(fact: Any, other: Any) -> bool:

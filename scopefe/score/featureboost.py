@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -187,8 +188,9 @@ class Scoring:
                 values = values + 1
             numbers = values.astype(np.float64, copy=False)
             gain = self.evaluator.gain(self.block, numbers, categorical=categorical)
-            undefined = f"{self.block.objective.metric} has no value on the rows that are measured"
-            return undefined if np.isnan(gain) else gain
+            if math.isnan(gain):
+                return f"{self.block.objective.metric} has no value on the rows that are measured"
+            return gain
         except Exception as error:
             return f"{type(error).__name__}: {error}"
 
