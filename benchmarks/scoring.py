@@ -114,16 +114,16 @@ class NativeScoring:
 
     def __init__(self, universe: Universe, block: Block) -> None:
         self._evaluator = Clocked(Kernel())
-        self._scoring = Scoring(universe, block, self._evaluator)
+        self._scoring = Scoring(universe, block.table, block.measured(), self._evaluator)
 
     def __call__(self, candidate: tuple[int, int, int]) -> Scored:
         """Score the candidate of (operator, left, right)."""
         started = time.perf_counter()
-        gain = self._scoring(candidate)
+        gains = self._scoring(candidate)
         total = time.perf_counter() - started
-        if isinstance(gain, str):
-            raise RuntimeError(f"scopefe could not score {candidate}: {gain}")
-        return Scored(total - self._evaluator.seconds, self._evaluator.seconds, gain)
+        if isinstance(gains, str):
+            raise RuntimeError(f"scopefe could not score {candidate}: {gains}")
+        return Scored(total - self._evaluator.seconds, self._evaluator.seconds, *gains)
 
 
 def block_of(data: Data) -> tuple[Universe, Block]:

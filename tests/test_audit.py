@@ -298,9 +298,11 @@ def of_test_rows(spec, data, ids):
     shuffled, _ = round_rows(len(rows.train), len(rows.selection), 1, random.Random(spec.seed))[-1]
     universe = scopefe.compile(spec, data=data).universe
     gains = []
-    for part, fitted in folded(shuffled, target[shuffled], 5):
+    for places, fitted in folded(target[shuffled], 5):
+        part = shuffled[places]
         block = Block(table.take(part), fitted, target[part], scores[part], objective)
-        gains.append(list(score(universe, ids, block, LightGBM(), engine, stage="")))
+        found = score(universe, ids, block.table, block.measured(), LightGBM(), engine, stage="")
+        gains.append([gain for (gain,) in found])
     return np.array(gains).T
 
 

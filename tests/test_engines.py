@@ -32,10 +32,12 @@ from scopefe.registry import components
 from scopefe.run import engines
 from scopefe.run.engines import AHEAD, Dask, Loky, Threads, Workers, carry_out, engine_of
 from scopefe.run.shipping import receive, ship
+from scopefe.score import featureboost
 from scopefe.score.attribution import attribute
 from scopefe.score.boosting import threads_for
 from scopefe.score.engine import checkpoint
-from scopefe.score.featureboost import Block, LightGBM, Scoring, score
+from scopefe.score.featureboost import Block, LightGBM, Scoring, compute, score
+from scopefe.score.selection import measured_on
 from scopefe.spec.models import Execution
 
 pytestmark = pytest.mark.filterwarnings("default")  # of distributed and loky
@@ -435,9 +437,10 @@ def test_every_engine_gives_the_same_report(module):
 def test_a_run_on_dask_survives_the_death_of_a_worker(engine):
     compiled, block = block_of(spec_of(scope={}), frame())
     universe, ids = compiled.universe, compiled.scope.ids()
-    expected = list(score(universe, ids, block, LightGBM(), Threads(1), stage="halving"))
+    measured = block.measured()
+    expected = list(score(universe, ids, block.table, measured, LightGBM(), Threads(1), stage="halving"))
     processes = {p for p, _ in engine.map(Environment(), ["PATH"] * 30)}
-    results = score(universe, ids, block, LightGBM(), engine, stage="halving")
+    results = score(universe, ids, block.table, measured, LightGBM(), engine, stage="halving")
     found = [next(results)]
     os.kill(min(processes), signal.SIGKILL)
     found.extend(results)
@@ -570,19 +573,35 @@ class _Tampered:
 def test_scoring_keeps_no_values():
     compiled, block = block_of(spec_of(scope={}), frame(2000))
     ids = np.repeat(compiled.scope.ids()[:40], 50)
-    work = Scoring(compiled.universe, block, LightGBM())
-    assert isinstance(work((0, 0, -1)), float)
+    measured = block.measured()
+    (gain,) = Scoring(compiled.universe, block.table, measured, LightGBM())((0, 0, -1))
+    assert isinstance(gain, float)
 
     class Half:
         def gain(self, block, values, *, categorical):
             return 0.5
 
     tracemalloc.start()
-    results = list(score(compiled.universe, ids, block, Half(), Threads(1), stage="halving"))
+    results = list(score(compiled.universe, ids, block.table, measured, Half(), Threads(1), stage="halving"))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert results == [0.5] * len(ids)
+    assert results == [(0.5,)] * len(ids)
     assert peak < 8 * len(ids) * block.table.rows / 20
+
+
+def test_values_are_computed_once_for_all_folds(monkeypatch):
+    compiled, block = block_of(spec_of(scope={}), frame())
+    ids, computed = compiled.scope.ids(), []
+
+    def counted(*arguments):
+        computed.append(arguments)
+        return compute(*arguments)
+
+    monkeypatch.setattr(featureboost, "compute", counted)
+    folds = measured_on(block, 4)
+    found = list(score(compiled.universe, ids, block.table, folds, LightGBM(), Threads(1), stage=""))
+    assert len(computed) == len(found) == len(ids)
+    assert {len(gains) for gains in found} == {4}
 
 
 def test_little_data_is_trained_on_one_thread():

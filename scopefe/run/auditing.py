@@ -161,7 +161,7 @@ class Scored:
         rows, fitted = round_rows(count, len(data.rows.selection), 1, rng)[-1]
         known = Stored(bench, data, universe, bench.baseline_content(data, None, settings.folds))
         native = Native(bench.evaluator, bench.engine, known)
-        with bench.step(step, len(ids) * folds) as advance:
+        with bench.step(step, len(ids)) as advance:
             return native.gains(universe, ids, block, rows, fitted, folds, stage=step, advance=advance)[0]
 
     @cached_property

@@ -210,7 +210,7 @@ def _artefact(about: dict[str, Any], arrays: Mapping[str, Any]) -> tuple[Any, fl
 
 def _vector(about: dict[str, Any], arrays: Mapping[str, Any]) -> Vector:
     ids, values, shares = (arrays[name] for name in ("ids", "gains", "shares"))
-    if not ids.shape == values.shape == shares.shape:
+    if not len(ids) == len(values) == len(shares):
         raise ValueError("values are missing")
     return Vector(ids, values, shares, {int(i): str(error) for i, error in about["errors"]})
 

@@ -22,6 +22,7 @@ from scopefe.score.baseline import BaselineScores, constant, out_of_fold
 from scopefe.score.boosting import CELLS_AT_ONCE, threads_for
 from scopefe.score.featureboost import Block, Scoring
 from scopefe.score.halving import rounds_at_most
+from scopefe.score.selection import measured_on
 from scopefe.space.context import Sample
 from scopefe.space.graph import key_of
 from scopefe.space.universe import Universe
@@ -213,10 +214,9 @@ class Calibration:
 
         def scoring(rows: int, candidates: float) -> float:
             each = float(np.average(self.at("candidates", rows), weights=counts))
-            return candidates * folds * each / jobs
+            return candidates * each / jobs
 
         settings = compiled.spec.selection
-        folds = settings.folds if settings.gain == "cross-fitted" else 1
         rounds = rounds_of(compiled, data)
         columns = d + SURVIVING * rounds[-1][1]
         threads = threads_for(n, round(columns), jobs)
@@ -300,7 +300,9 @@ def _measured(
         scores = constant(target, objective, weights)
     block = Block(table, fitted, target, scores.scores, objective, weights)
     tried = [_drawn(universe, i, each) for i in range(len(universe.operators))]
-    candidates = np.array([_seconds(Scoring(universe, block, bench.evaluator), ids) for ids in tried])
+    measured = measured_on(block, bench.spec.selection.gain_folds)
+    scoring = Scoring(universe, table, measured, bench.evaluator)
+    candidates = np.array([_seconds(scoring, ids) for ids in tried])
     started = time.perf_counter()
     survivors, method = np.unique(np.concatenate(tried)), bench.spec.selection.attribution
     attribute(universe, survivors, block, Threads(1), method=method, rng=random.Random(1))

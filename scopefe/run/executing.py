@@ -340,8 +340,8 @@ def _measure(
     """Return the metric per seed; `features` tells the matrix from all others of the same data."""
     settings = bench.spec.evaluation
 
-    def compute(seeds: Array) -> Iterable[float]:
-        return evaluate(
+    def compute(seeds: Array) -> Iterable[tuple[float]]:
+        scores = evaluate(
             data,
             matrix(),
             bench.engine,
@@ -353,13 +353,14 @@ def _measure(
             early_stopping=settings.early_stopping,
             advance=advance,
         )
+        return ((score,) for score in scores)
 
     protocol = settings.model_dump(mode="json", exclude={"seeds"})
     package = version_of(settings.learner.learner)
     key = key_of(["evaluation", data.fingerprint, data.test_fingerprint, protocol, package, features])
     about, seeds = bench.about("evaluation", data), np.arange(settings.seeds)
     found = bench.store.vector(key, seeds, compute, bench.disk, about, advance)
-    scores: list[float] = found.values.tolist()
+    scores: list[float] = found.values[:, 0].tolist()
     return scores
 
 

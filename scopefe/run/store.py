@@ -16,7 +16,8 @@ from scopefe.score.featureboost import Failure
 
 FLUSH_SECONDS = 3.0
 
-Compute = Callable[[Array], Iterable[float | Failure]]
+Values = tuple[float, ...]
+Compute = Callable[[Array], Iterable[Values | Failure]]
 
 
 class Store:
@@ -75,6 +76,7 @@ class Store:
         disk: Disk | None,
         about: About,
         advance: Callable[[int], None],
+        width: int = 1,
     ) -> Vector:
         """Return the values of ids, computing those that are not known.
 
@@ -83,10 +85,12 @@ class Store:
         ids
             int64, each once.
         compute
-            Gives the value or failure of each id, in order, and tells progress itself. What it gave is kept
+            Gives the values or failure of each id, in order, and tells progress itself. What it gave is kept
             every few seconds, and when it is interrupted.
         advance
             Told how many are known already.
+        width
+            Number of values per id.
         """
         known = self._vectors.get(key, Vector.union([]))
         if disk and not known.has(ids).all():
@@ -97,7 +101,7 @@ class Store:
             advance(int(found.sum()))
         parts = [known]
         try:
-            for part in _parts(ids[~found], compute):
+            for part in _parts(ids[~found], compute, width):
                 parts.append(part)
                 if disk:
                     disk.add(key, part.lasting(), about)
@@ -109,17 +113,17 @@ class Store:
         return whole.at(ids)
 
 
-def _parts(ids: Array, compute: Compute) -> Iterator[Vector]:
+def _parts(ids: Array, compute: Compute, width: int) -> Iterator[Vector]:
     """Yield what is computed, a few seconds of it at a time."""
     if not len(ids):
         return
-    results: list[float | Failure] = []
+    results: list[Values | Failure] = []
     done, since = 0, time.perf_counter()
 
     def part() -> Vector:
         nonlocal done, since, results
         chunk, now = ids[done : done + len(results)], time.perf_counter()
-        values = [np.nan if isinstance(r, Failure) else r for r in results]
+        values = [(np.nan,) * width if isinstance(r, Failure) else r for r in results]
         errors = {int(i): r.error for i, r in zip(chunk, results, strict=True) if isinstance(r, Failure)}
         made = Vector.of(chunk, np.array(values), now - since, errors)
         done, since, results = done + len(results), now, []

@@ -19,7 +19,7 @@ class Vector:
     ids
         int64, ascending, each once.
     values
-        float64, one per id; NaN where it failed.
+        float64, shape (ids, width): one or more per id; NaN where it failed.
     seconds
         float32, one per id: its share of the time that was spent.
     errors
@@ -40,7 +40,7 @@ class Vector:
     @classmethod
     def union(cls, parts: Iterable[Vector]) -> Vector:
         """Return what at least one part knows; of two that know an id the first counts."""
-        parts = [_NOTHING, *parts]
+        parts = [p for p in parts if len(p)] or [_NOTHING]
         ids, first = np.unique(np.concatenate([p.ids for p in parts]), return_index=True)
         values = np.concatenate([p.values for p in parts])[first]
         seconds = np.concatenate([p.seconds for p in parts])[first]
@@ -83,4 +83,4 @@ def may_pass(error: str) -> bool:
     return error.startswith(("MemoryError", "_ArrayMemoryError"))
 
 
-_NOTHING = Vector(np.empty(0, np.int64), np.empty(0, np.float64), np.empty(0, np.float32))
+_NOTHING = Vector(np.empty(0, np.int64), np.empty((0, 1)), np.empty(0, np.float32))

@@ -26,7 +26,7 @@ from scopefe.run.store import Compute, Store
 from scopefe.score.attribution import Attribution
 from scopefe.score.baseline import BaselineScores, constant, out_of_fold
 from scopefe.score.engine import Engine
-from scopefe.score.featureboost import Block, Evaluator, Failure, LightGBM, score
+from scopefe.score.featureboost import Block, Evaluator, Failure, Gains, LightGBM, score
 from scopefe.score.kernels import Kernel
 from scopefe.score.objective import Objective
 from scopefe.score.selection import Scored
@@ -242,6 +242,7 @@ class Stored:
         self,
         candidates: Array,
         rows: Array,
+        folds: int,
         compute: Compute,
         *,
         stage: str,
@@ -249,9 +250,9 @@ class Stored:
     ) -> Scored:
         """Return gains and failures of candidates on rows, computing those that are not known."""
         bench = self.bench
-        key = key_of(["gains", *self._content(), bench.evaluator.name, _digest(rows)])
+        key = key_of(["gains", *self._content(), bench.evaluator.name, _digest(rows), folds])
         about = bench.about("gains", self.data)
-        found = bench.store.vector(key, candidates, compute, bench.disk, about, advance)
+        found = bench.store.vector(key, candidates, compute, bench.disk, about, advance, width=folds)
         failed = [i for i in candidates.tolist() if i in found.errors] if found.errors else []
         formulas = [e.formula for e in self.universe.expressions(np.array(failed, dtype=np.int64))]
         return found.values, [
@@ -379,15 +380,22 @@ class Context:
             bench.ready(data)
             return bench.block(data, rows, fitted, scores)
 
-        def compute(ids: Array) -> Iterable[float | Failure]:
+        def compute(ids: Array) -> Iterable[Gains | Failure]:
             return score(
-                self.universe, ids, block(), bench.evaluator, bench.engine, stage="probe", advance=advance
+                self.universe,
+                ids,
+                block().table,
+                block().measured(),
+                bench.evaluator,
+                bench.engine,
+                stage="probe",
+                advance=advance,
             )
 
         known = Stored(bench, data, self.universe, bench.baseline_content(data, rows, folds))
-        gains, failures = known.gains(candidates, rows, compute, stage="probe", advance=advance)
+        gains, failures = known.gains(candidates, rows, 1, compute, stage="probe", advance=advance)
         bench.failures.extend(failures)
-        return gains
+        return gains[:, 0]
 
 
 def sampled(data: Dataset, sample: Sample) -> tuple[Array, int]:

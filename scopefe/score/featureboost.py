@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -12,13 +12,15 @@ import numpy as np
 
 from scopefe.components import CAT, Array, Operator
 from scopefe.data.table import Table
-from scopefe.score.boosting import Part, parameters, train
+from scopefe.score.boosting import Part, Rows, parameters, train
 from scopefe.score.engine import Engine
 from scopefe.score.objective import Objective
 from scopefe.space.universe import Universe
 
 TREES, LEAVES, PATIENCE = 100, 16, 3
 DECODED = 4096
+
+Gains = tuple[float, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +63,19 @@ class Block:
         table, target, scores = self.table.take(rows), self.target[rows], self.scores[rows]
         return Block(table, fitted, target, scores, self.objective, weights, groups)
 
+    def measured(self, parts: Sequence[tuple[Array, int]] = ()) -> tuple[Measured, ...]:
+        """Return what gains are measured on: the block as it is, or parts of its rows.
+
+        Parameters
+        ----------
+        parts
+            Of each the positions of its rows, and how many of them, in front, models are fitted on.
+        """
+        if not parts:
+            return (Measured(slice(None), self),)
+        bare = replace(self, table=Table([], len(self.target)))
+        return tuple(Measured(rows, bare.take(rows, fitted)) for rows, fitted in parts)
+
     def part(self, values: Array, rows: slice) -> Part:
         """Return what LightGBM is given of some rows of a matrix over all rows."""
         weights = None if self.weights is None else self.weights[rows]
@@ -82,6 +97,22 @@ class Block:
     def constant(self) -> bool:
         """Whether all rows have the same scores."""
         return bool((self.scores == self.scores[:1]).all())
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Rows that a gain is measured on, and those that it is learned from.
+
+    Parameters
+    ----------
+    rows
+        Which values of a candidate they have.
+    block
+        The rows; those of a part come without features.
+    """
+
+    rows: Rows
+    block: Block
 
 
 class Evaluator(Protocol):
@@ -161,36 +192,43 @@ def compute(operator: Operator, table: Table, left: int, right: int) -> Array:
 
 @dataclass(frozen=True)
 class Scoring:
-    """The work of scoring: gives a candidate's gain, or says why there is none.
+    """The work of scoring: gives a candidate's gains, or says why there are none.
 
     Parameters
     ----------
     universe
         Where operators are looked up.
-    block
-        The rows.
+    table
+        The features; a candidate's values are computed once.
+    measured
+        What each of its gains is measured on.
     evaluator
         Turns values into a gain.
     """
 
     universe: Universe
-    block: Block
+    table: Table
+    measured: tuple[Measured, ...]
     evaluator: Evaluator
 
-    def __call__(self, candidate: tuple[int, int, int]) -> float | str:
+    def __call__(self, candidate: tuple[int, int, int]) -> Gains | str:
         """Score the candidate of (operator, left, right); its values are dropped at once."""
         operator, left, right = candidate
         chosen = self.universe.operators[operator]
         try:
-            values = compute(chosen, self.block.table, left, right)
+            values = compute(chosen, self.table, left, right)
             categorical = chosen.gives == CAT
             if categorical and (values < 0).any():
                 values = values + 1
             numbers = values.astype(np.float64, copy=False)
-            gain = self.evaluator.gain(self.block, numbers, categorical=categorical)
-            if math.isnan(gain):
-                return f"{self.block.objective.metric} has no value on the rows that are measured"
-            return gain
+            gains = tuple(
+                self.evaluator.gain(each.block, numbers[each.rows], categorical=categorical)
+                for each in self.measured
+            )
+            if any(map(math.isnan, gains)):
+                metric = self.measured[0].block.objective.metric
+                return f"{metric} has no value on the rows that are measured"
+            return gains
         except Exception as error:
             return f"{type(error).__name__}: {error}"
 
@@ -198,23 +236,29 @@ class Scoring:
 def score(
     universe: Universe,
     candidates: Array,
-    block: Block,
+    table: Table,
+    measured: tuple[Measured, ...],
     evaluator: Evaluator,
     engine: Engine,
     *,
     stage: str,
     advance: Callable[[int], None] | None = None,
-) -> Iterator[float | Failure]:
-    """Yield the gain of each candidate, or its failure, in order; nothing else is kept of any.
+) -> Iterator[Gains | Failure]:
+    """Yield the gains of each candidate, or its failure, in order; nothing else is kept of any.
 
     Parameters
     ----------
     candidates
         int64 ids, shape (n,), in any order.
+    table
+        The features.
+    measured
+        What each gain is measured on; see `Block.measured`.
     stage
         What failures are reported under.
     """
-    results = engine.map(Scoring(universe, block, evaluator), _decoded(universe, candidates), advance)
+    work = Scoring(universe, table, measured, evaluator)
+    results = engine.map(work, _decoded(universe, candidates), advance)
     for position, result in enumerate(results):
         if isinstance(result, str):
             candidate = int(candidates[position])

@@ -163,18 +163,17 @@ def halve(
         place = last if len(kept) <= min_candidates else place + 1
 
 
-def folded(rows: Array, target: Array, folds: int, groups: Array | None = None) -> list[tuple[Array, int]]:
-    """Return the rows of each fold: those to learn from, how many these are, and then those to measure on.
+def folded(target: Array, folds: int, groups: Array | None = None) -> list[tuple[Array, int]]:
+    """Return each fold's rows, those to learn from before those to measure on, and how many the first are.
 
     Parameters
     ----------
-    rows
-        int64 positions in random order.
     target
-        The target on these rows; folds are balanced in it.
+        The target on rows in random order; folds are balanced in it.
     groups
         int64: the group of each of these rows, which no fold takes apart; None where there are none.
     """
+    rows = np.arange(len(target))
     if groups is not None:
         fold = group_folds(groups, folds)
     else:

@@ -13,7 +13,7 @@ import numpy as np
 from scopefe.components import Array
 from scopefe.score.attribution import Attribution, attribute
 from scopefe.score.engine import Engine
-from scopefe.score.featureboost import Block, Evaluator, Failure, score
+from scopefe.score.featureboost import Block, Evaluator, Failure, Gains, Measured, score
 from scopefe.score.halving import Halving, folded, halve
 from scopefe.space.universe import Universe
 from scopefe.spec.models import Selection
@@ -81,19 +81,22 @@ class Known(Protocol):
         self,
         candidates: Array,
         rows: Array,
-        compute: Callable[[Array], Iterable[float | Failure]],
+        folds: int,
+        compute: Callable[[Array], Iterable[Gains | Failure]],
         *,
         stage: str,
         advance: Callable[[int], None],
     ) -> Scored:
-        """Return gains and failures of candidates.
+        """Return gains, float64, shape (candidates, folds), and failures of candidates.
 
         Parameters
         ----------
         rows
             Positions of the rows among the development rows, training rows first.
+        folds
+            Number of parts of the rows that gains are measured on.
         compute
-            Gives the gain or failure of each candidate, in order.
+            Gives the gains or failure of each candidate, in order.
         stage
             What failures are reported under.
         """
@@ -111,15 +114,17 @@ class Nothing:
         self,
         candidates: Array,
         rows: Array,
-        compute: Callable[[Array], Iterable[float | Failure]],
+        folds: int,
+        compute: Callable[[Array], Iterable[Gains | Failure]],
         *,
         stage: str,
         advance: Callable[[int], None],
     ) -> Scored:
         """Compute."""
         results = list(compute(candidates))
-        gains = [np.nan if isinstance(r, Failure) else r for r in results]
-        return np.array(gains, dtype=np.float64), [r for r in results if isinstance(r, Failure)]
+        gains = [(np.nan,) * folds if isinstance(r, Failure) else r for r in results]
+        found = np.array(gains, dtype=np.float64).reshape(-1, folds)
+        return found, [r for r in results if isinstance(r, Failure)]
 
     def attribution(self, content: Any, compute: Callable[[], Attribution]) -> Attribution:
         """Compute."""
@@ -156,12 +161,11 @@ class Native:
     ) -> Selected:
         rng = random.Random(seed)
         failures: dict[int, Failure] = {}
-        folds = settings.folds if settings.gain == "cross-fitted" else 1
-        with step("halving", len(candidates) * folds) as advance:
+        with step("halving", len(candidates)) as advance:
 
             def gains(ids: Array, rows: Array, fitted: int) -> Array:
                 found, failed = self.gains(
-                    universe, ids, block, rows, fitted, folds, stage="halving", advance=advance
+                    universe, ids, block, rows, fitted, settings.gain_folds, stage="halving", advance=advance
                 )
                 failures.update({f.candidate: f for f in failed})
                 return found
@@ -216,16 +220,25 @@ class Native:
             What failures are reported under.
         """
 
-        def on(part: Block, rows: Array) -> Scored:
-            def compute(ids: Array) -> Iterable[float | Failure]:
-                return score(universe, ids, part, self.evaluator, self.engine, stage=stage, advance=advance)
+        def compute(ids: Array) -> Iterable[Gains | Failure]:
+            chosen = block.take(rows, fitted)
+            return score(
+                universe,
+                ids,
+                chosen.table,
+                measured_on(chosen, folds),
+                self.evaluator,
+                self.engine,
+                stage=stage,
+                advance=advance,
+            )
 
-            return self.known.gains(candidates, rows, compute, stage=stage, advance=advance)
+        return self.known.gains(candidates, rows, folds, compute, stage=stage, advance=advance)
 
-        groups = None if block.groups is None else block.groups[rows]
-        parts = folded(rows, block.target[rows], folds, groups) if folds > 1 else [(rows, fitted)]
-        found = [on(block.take(*part), part[0]) for part in parts]
-        return np.stack([gains for gains, _ in found], axis=1), [f for _, failed in found for f in failed]
+
+def measured_on(block: Block, folds: int) -> tuple[Measured, ...]:
+    """Return what gains are measured on: folds of a block's rows, or of one fold the block as it is."""
+    return block.measured(folded(block.target, folds, block.groups) if folds > 1 else ())
 
 
 def by_gain(survivors: Array, gains: Mapping[int, float]) -> Attribution:

@@ -399,6 +399,11 @@ class Selection(Section):
         return self.keep_most if self.keep == "auto" else self.keep
 
     @property
+    def gain_folds(self) -> int:
+        """Number of gains of a candidate: one per fold where they are cross-fitted."""
+        return self.folds if self.gain == "cross-fitted" else 1
+
+    @property
     def blocks(self) -> int:
         """Row blocks of halving: one if no candidate is to be dropped."""
         return 1 if self.keep == "all" else self.data_blocks
