@@ -32,12 +32,13 @@ from scopefe.registry import components
 from scopefe.run import engines
 from scopefe.run.engines import AHEAD, Dask, Loky, Threads, Workers, carry_out, engine_of
 from scopefe.run.shipping import receive, ship
+from scopefe.run.workbench import Stored
 from scopefe.score import featureboost
 from scopefe.score.attribution import attribute
 from scopefe.score.boosting import threads_for
 from scopefe.score.engine import checkpoint
 from scopefe.score.featureboost import Block, LightGBM, Scoring, compute, score
-from scopefe.score.selection import measured_on
+from scopefe.score.selection import Native, Nothing, measured_on
 from scopefe.spec.models import Execution
 
 pytestmark = pytest.mark.filterwarnings("default")  # of distributed and loky
@@ -602,6 +603,22 @@ def test_values_are_computed_once_for_all_folds(monkeypatch):
     found = list(score(compiled.universe, ids, block.table, folds, LightGBM(), Threads(1), stage=""))
     assert len(computed) == len(found) == len(ids)
     assert {len(gains) for gains in found} == {4}
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_fewer_groups_than_folds_give_as_many_gains_even_where_some_candidates_fail(stored):
+    compiled, block = block_of(spec_of(scope={}), frame())
+    ids, count = compiled.scope.ids()[:30], block.table.rows
+    block = dataclasses.replace(block, groups=np.arange(count) % 3)
+    broken = {int(i) for i in ids[1::2]}
+    universe = _Tampered(compiled.universe, broken)
+    known = Stored(compiled.bench, compiled.data, universe, []) if stored else Nothing()
+    found, failures = Native(LightGBM(), Threads(1), known).gains(
+        universe, ids, block, np.arange(count), block.fitted, 5, stage="halving", advance=lambda _: None
+    )
+    assert found.shape == (30, 3)
+    assert not np.isnan(found[::2]).any() and np.isnan(found[1::2]).all()
+    assert {f.candidate for f in failures} == broken
 
 
 def test_little_data_is_trained_on_one_thread():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -241,8 +241,7 @@ class Stored:
     def gains(
         self,
         candidates: Array,
-        rows: Array,
-        folds: int,
+        rows: Sequence[Array],
         compute: Compute,
         *,
         stage: str,
@@ -250,9 +249,9 @@ class Stored:
     ) -> Scored:
         """Return gains and failures of candidates on rows, computing those that are not known."""
         bench = self.bench
-        key = key_of(["gains", *self._content(), bench.evaluator.name, _digest(rows), folds])
+        key = key_of(["gains", *self._content(), bench.evaluator.name, [_digest(part) for part in rows]])
         about = bench.about("gains", self.data)
-        found = bench.store.vector(key, candidates, compute, bench.disk, about, advance, width=folds)
+        found = bench.store.vector(key, candidates, compute, bench.disk, about, advance, width=len(rows))
         failed = [i for i in candidates.tolist() if i in found.errors] if found.errors else []
         formulas = [e.formula for e in self.universe.expressions(np.array(failed, dtype=np.int64))]
         return found.values, [
@@ -393,7 +392,7 @@ class Context:
             )
 
         known = Stored(bench, data, self.universe, bench.baseline_content(data, rows, folds))
-        gains, failures = known.gains(candidates, rows, 1, compute, stage="probe", advance=advance)
+        gains, failures = known.gains(candidates, [rows], compute, stage="probe", advance=advance)
         bench.failures.extend(failures)
         return gains[:, 0]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -80,21 +80,18 @@ class Known(Protocol):
     def gains(
         self,
         candidates: Array,
-        rows: Array,
-        folds: int,
+        rows: Sequence[Array],
         compute: Callable[[Array], Iterable[Gains | Failure]],
         *,
         stage: str,
         advance: Callable[[int], None],
     ) -> Scored:
-        """Return gains, float64, shape (candidates, folds), and failures of candidates.
+        """Return gains, float64, shape (candidates, len(rows)), and failures of candidates.
 
         Parameters
         ----------
         rows
-            Positions of the rows among the development rows, training rows first.
-        folds
-            Number of parts of the rows that gains are measured on.
+            Of each gain the positions of its rows among the development rows, those to learn from first.
         compute
             Gives the gains or failure of each candidate, in order.
         stage
@@ -113,8 +110,7 @@ class Nothing:
     def gains(
         self,
         candidates: Array,
-        rows: Array,
-        folds: int,
+        rows: Sequence[Array],
         compute: Callable[[Array], Iterable[Gains | Failure]],
         *,
         stage: str,
@@ -122,8 +118,8 @@ class Nothing:
     ) -> Scored:
         """Compute."""
         results = list(compute(candidates))
-        gains = [(np.nan,) * folds if isinstance(r, Failure) else r for r in results]
-        found = np.array(gains, dtype=np.float64).reshape(-1, folds)
+        gains = [(np.nan,) * len(rows) if isinstance(r, Failure) else r for r in results]
+        found = np.array(gains, dtype=np.float64).reshape(-1, len(rows))
         return found, [r for r in results if isinstance(r, Failure)]
 
     def attribution(self, content: Any, compute: Callable[[], Attribution]) -> Attribution:
@@ -215,25 +211,28 @@ class Native:
         fitted
             Number of training rows; of one fold, the others are those that it is measured on.
         folds
-            With more than one, each measures on its part of all rows.
+            With more than one, each measures on its part of all rows. There are no more folds than rows or
+            groups.
         stage
             What failures are reported under.
         """
+        chosen = block.take(rows, fitted)
+        measured = measured_on(chosen, folds)
 
         def compute(ids: Array) -> Iterable[Gains | Failure]:
-            chosen = block.take(rows, fitted)
             return score(
                 universe,
                 ids,
                 chosen.table,
-                measured_on(chosen, folds),
+                measured,
                 self.evaluator,
                 self.engine,
                 stage=stage,
                 advance=advance,
             )
 
-        return self.known.gains(candidates, rows, folds, compute, stage=stage, advance=advance)
+        parts = [rows[part.rows] for part in measured]
+        return self.known.gains(candidates, parts, compute, stage=stage, advance=advance)
 
 
 def measured_on(block: Block, folds: int) -> tuple[Measured, ...]:
