@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint docs bench bench-full clean
+.PHONY: help demo test test-tables test-slow lint docs bench bench-full clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -21,7 +21,11 @@ demo: $(STAMP) ## set up, then run the main job on bundled real data
 test: $(STAMP) lint ## lint, types, layers and the tests (minutes)
 	$(BIN)/python -m pytest -m "not slow"
 
-test-slow: $(STAMP) ## the long checks against the openfe package
+test-tables: $(STAMP) ## the tests that read real tables, from the folder SCOPEFE_DATA
+	@test -d "$$SCOPEFE_DATA" || { echo "set SCOPEFE_DATA to the folder of tables" >&2; exit 2; }
+	$(BIN)/python -m pytest -m "tables and not slow"
+
+test-slow: $(STAMP) ## the long checks: against the openfe package, on noise, of the tables in SCOPEFE_DATA
 	$(BIN)/python -m pytest -m slow
 
 lint: $(STAMP) ## ruff, mypy strict, import layers

@@ -388,7 +388,8 @@ def test_a_model_of_the_first_columns_is_that_of_a_table_of_these():
 
 
 @pytest.mark.parametrize("name", ["jannis", "covtype", "telecom"])
-def test_the_shipped_tables_leave_it_to_the_spec_how_many_are_kept(name):
+def test_the_shipped_tables_leave_it_to_the_spec_how_many_are_kept(name, monkeypatch):
+    monkeypatch.setenv("SCOPEFE_DATA", "tables")
     assert scopefe.load_spec("recommended", fragments=[f"data/{name}"]).selection.keep == "auto"
     assert scopefe.load_spec("scope-fe", fragments=[f"data/{name}"]).selection.keep == 10
 

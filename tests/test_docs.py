@@ -200,6 +200,7 @@ class Reader:
                 assert_shown(printed, lines(shown), place)
 
 
+@pytest.mark.tables
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_examples_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(EXAMPLES, tmp_path, dirs_exist_ok=True)
