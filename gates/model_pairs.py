@@ -7,14 +7,13 @@ from typing import Annotated
 
 import numpy as np
 from pydantic import Field
-from scopefe.gates.draws import allowed
+from scopefe.gates.draws import AT_LEAST, Budget, allowed
 
 from scopefe import GateContext, PairSet, Scope, Splits, Table, pair_gate
 from scopefe.components import Array
 
-Budget = Annotated[
-    float, Field(gt=0, description="Pairs to keep: a share of all pairs if below 1, or a count.")
-]
+Pairs = Annotated[Budget, Field(description="Pairs to keep: a share of all pairs, or a count.")]
+AtLeast = Annotated[int, AT_LEAST]
 
 
 @pair_gate("fast")
@@ -22,7 +21,8 @@ def fast(
     context: GateContext,
     scope: Scope,
     *,
-    budget: Budget = 0.1,
+    budget: Pairs = 0.1,
+    at_least: AtLeast = 1,
     bins: Annotated[int, Field(ge=2, description="Bins of a feature.")] = 32,
 ) -> PairSet:
     """Admit the pairs whose quadrants differ most in the loss's derivatives (FAST of GA2M).
@@ -35,24 +35,30 @@ def fast(
         found: Array = context.remember("fast", {"bins": bins}, lambda: quadrant_gains(context, bins))
         return found
 
-    return best_pairs(context, "fast", budget, scores)
+    return best_pairs(context, "fast", budget, at_least, scores)
 
 
 @pair_gate("tree-path")
-def tree_path(context: GateContext, scope: Scope, *, budget: Budget = 0.1) -> PairSet:
+def tree_path(context: GateContext, scope: Scope, *, budget: Pairs = 0.1, at_least: AtLeast = 1) -> PairSet:
     """Admit the pairs of features that gain most on common paths of a LightGBM's trees."""
     d = context.universe.d
-    return best_pairs(context, "tree-path", budget, lambda: path_gains(context.splits(), d))
+    return best_pairs(context, "tree-path", budget, at_least, lambda: path_gains(context.splits(), d))
 
 
 @pair_gate("importance-product")
-def importance_product(context: GateContext, scope: Scope, *, budget: Budget = 0.1) -> PairSet:
+def importance_product(
+    context: GateContext, scope: Scope, *, budget: Pairs = 0.1, at_least: AtLeast = 1
+) -> PairSet:
     """Admit the pairs of features with the largest products of gain importances in a LightGBM."""
     d = context.universe.d
-    return best_pairs(context, "importance-product", budget, lambda: importance_products(context.splits(), d))
+    return best_pairs(
+        context, "importance-product", budget, at_least, lambda: importance_products(context.splits(), d)
+    )
 
 
-def best_pairs(context: GateContext, name: str, budget: float, scores: Callable[[], Array]) -> PairSet:
+def best_pairs(
+    context: GateContext, name: str, budget: float, at_least: int, scores: Callable[[], Array]
+) -> PairSet:
     """Admit the pairs that score best, as many as the budget allows; equal ones in their order.
 
     Parameters
@@ -64,7 +70,7 @@ def best_pairs(context: GateContext, name: str, budget: float, scores: Callable[
     """
     d = context.universe.d
     left, right = np.triu_indices(d, 1)
-    count = allowed(budget, len(left))
+    count = allowed(budget, len(left), at_least)
     found = scores() if len(left) else np.empty(0)
     best = np.argsort(-found, kind="stable")[:count]
     lowest = float(found[best[-1]]) if len(best) else None

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
-from scopefe.gates.draws import allowed
+from scopefe.gates.draws import AT_LEAST, Budget, allowed
 from scopefe.operators.kernels import number_pairs
 
 from scopefe import CAT, NUM, GateContext, Keys, Scope, Table, agreement, operator_gate
@@ -31,9 +31,9 @@ def quantised(
     scope: Scope,
     *,
     budget: Annotated[
-        float,
-        Field(gt=0, description="Candidates to keep: a share of those that come in if below 1, or a count."),
+        Budget, Field(description="Candidates to keep: a share of those that come in, or a count.")
     ] = 0.1,
+    at_least: Annotated[int, AT_LEAST] = 1,
     statistic: Annotated[
         Literal["boosting", "chi2"],
         Field(description="`boosting` measures on held-out folds; `chi2` is faster, and coarser."),
@@ -63,7 +63,7 @@ def quantised(
     """
     ids = scope.ids()
     ids = ids[context.universe.canonical(ids) == ids]
-    count, total = allowed(budget, len(ids)), context.table().rows
+    count, total = allowed(budget, len(ids), at_least), context.table().rows
     scored = total if rows is None else min(rows, total)
     value_bins = value_bins or VALUE_BINS[statistic]
     parameters = {
@@ -99,6 +99,16 @@ def quantised(
         "failures": dict(sorted(failures.items())),
     }
     context.note("quantised", facts)
+    context.added(len(others), "for noise")
+    if scored < total:
+        context.remark(
+            f"The gate quantised scored candidates on {scored:,} of {total:,} rows, drawn at random."
+        )
+    if len(others):
+        context.remark(
+            f"Scores of the gate quantised hardly agree between folds: {len(others):,} more candidates are "
+            "kept, by the importance of their features."
+        )
     return Scope.of_ids(context.universe, ids[np.concatenate([best, others])])
 
 

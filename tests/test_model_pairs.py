@@ -106,7 +106,9 @@ def test_classes_are_targets_too(gate, classes):
 
 
 @pytest.mark.parametrize("gate", GATES)
-@pytest.mark.parametrize(("budget", "count"), [(0.2, 3), (0.01, 1), (1, 1), (4, 4), (1e9, 15)])
+@pytest.mark.parametrize(
+    ("budget", "count"), [(0.2, 3), ("20%", 3), ("100 %", 15), (0.01, 1), (1, 1), (4, 4), (10**9, 15)]
+)
 def test_a_budget_is_a_share_or_a_number(gate, budget, count):
     compiled = compile(spec_of(gate, budget=budget), data=table(rows=200))
     assert len(admitted(compiled)) == count
@@ -117,11 +119,29 @@ def test_a_budget_is_a_share_or_a_number(gate, budget, count):
 
 @pytest.mark.parametrize("gate", GATES)
 @pytest.mark.parametrize(
-    ("budget", "said"), [(2.5, r"budget 2\.5 is neither a share"), (0, "greater than 0"), (-1, "greater")]
+    ("budget", "said"),
+    [
+        (2.5, r"budget: 2\.5 is neither a share below 1 nor a whole number"),
+        (1.0, "budget: 1.0 may be a share or a count: write 100% for all, or 1 for one"),
+        (300.0, "300 is neither a share below 1 nor a whole number: write 300 for a count"),
+        (0, "greater than 0"),
+        (-1, "greater than 0"),
+        ("0%", "write a share"),
+        ("101%", "write a share"),
+        ("many", "write a share"),
+        (True, "write a share"),
+    ],
 )
 def test_a_budget_is_checked(gate, budget, said):
     with pytest.raises(scopefe.SpecError, match=said):
         compile(spec_of(gate, budget=budget), data=table(rows=100))
+
+
+@pytest.mark.parametrize("gate", GATES)
+@pytest.mark.parametrize(("budget", "count"), [(0.2, 7), (0.9, 14), (4, 4)])
+def test_a_share_has_a_floor_and_a_count_has_none(gate, budget, count):
+    compiled = compile(spec_of(gate, budget=budget, at_least=7), data=table(rows=200))
+    assert len(admitted(compiled)) == count
 
 
 @pytest.mark.parametrize("gate", GATES)

@@ -112,17 +112,19 @@ def test_scores_go_with_exact_gains(task, statistic):
 
 def test_a_budget_is_a_share_or_a_number():
     frame, _ = planted("product")
-    whole = compile(spec_of(budget=1e9), data=frame)
+    whole = compile(spec_of(budget=10**9), data=frame)
     unique = whole.space.universe.unique
     assert whole.pool_size == unique
     assert compile(spec_of(budget=0.25), data=frame).pool_size == round(0.25 * unique)
     assert compile(spec_of(budget=17), data=frame).pool_size == 17
+    assert compile(spec_of(budget=0.01, at_least=33), data=frame).pool_size == 33
+    assert compile(spec_of(budget=0.01, at_least=10**6), data=frame).pool_size == unique
 
 
 def test_only_what_a_pair_gate_admits_is_scored():
     frame, _ = planted("product")
     chosen = "scope.pairs={gate: hard-intra, target_cluster_size: 3}"
-    gated = compile(spec_of(chosen, budget=1e9), data=frame)
+    gated = compile(spec_of(chosen, budget=10**9), data=frame)
     pairs = compile(spec_of(chosen, "scope.operators=all"), data=frame)
     assert gated.pool_size == pairs.space.pool.unique
     assert gated.facts["quantised"]["candidates"] == gated.pool_size
@@ -176,7 +178,7 @@ def test_operators_of_ones_own_are_scored(tmp_path):
 def test_pairs_of_categories_need_no_other_operator():
     frame, _ = planted("crossed")
     for name in ("Combine", "CombineThenFreq", "GroupByThenNUnique"):
-        compiled = compile(spec_of(f"operators.use=[{name}]", budget=1e9), data=frame)
+        compiled = compile(spec_of(f"operators.use=[{name}]", budget=10**9), data=frame)
         assert compiled.facts["quantised"]["failed"] == 0
         assert compiled.pool_size == compiled.space.universe.unique
 
@@ -185,7 +187,7 @@ def test_an_operator_that_fails_is_told_and_ranks_last(tmp_path):
     (tmp_path / "own.py").write_text(OWN.replace("return 2 * a * b / (a + b)", "raise ValueError('no')"))
     frame, _ = planted("product")
     own = [f"operators.modules=[{tmp_path / 'own.py'}]", "operators.use=['*', harmonic]"]
-    compiled = compile(spec_of(*own, budget=1e9), data=frame)
+    compiled = compile(spec_of(*own, budget=10**9), data=frame)
     facts = compiled.facts["quantised"]
     assert facts["failures"] == {"harmonic": "ValueError: no"}
     assert facts["failed"] == compiled.pool_size // 2
@@ -198,7 +200,7 @@ def test_of_many_failures_the_same_one_is_told_for_any_number_of_jobs(tmp_path):
     frame, _ = planted("product")
     own = [f"operators.modules=[{tmp_path / 'own.py'}]", "operators.use=['*', harmonic]"]
     told = {
-        compile(spec_of(*own, f"execution.jobs={jobs}", budget=1e9), data=frame).facts["quantised"][
+        compile(spec_of(*own, f"execution.jobs={jobs}", budget=10**9), data=frame).facts["quantised"][
             "failures"
         ]["harmonic"]
         for jobs in (1, 2, 4, 8)
@@ -208,8 +210,36 @@ def test_of_many_failures_the_same_one_is_told_for_any_number_of_jobs(tmp_path):
 
 def test_a_budget_is_checked():
     frame, _ = planted("product")
-    with pytest.raises(scopefe.SpecError, match=r"budget 2\.5 is neither a share below 1 nor a whole number"):
+    with pytest.raises(scopefe.SpecError, match=r"2\.5 is neither a share below 1 nor a whole number"):
         compile(spec_of(budget=2.5), data=frame)
+
+
+@pytest.mark.parametrize(("texts", "pool"), [(1, 45), (5, 500)])
+def test_the_recommended_gate_starves_no_small_table(texts, pool):
+    """A tenth of 45 candidates is 4: all of them together cost seconds."""
+    rng = np.random.default_rng(3)
+    columns = {f"k{i}": rng.integers(0, 9, 300).astype(str) for i in range(texts)}
+    columns |= {f"x{i}": rng.normal(size=300) for i in range(3 if texts == 1 else 6)}
+    frame = pd.DataFrame({**columns, "y": rng.normal(size=300)})
+    compiled = compile(
+        scopefe.load_spec("recommended", overrides=["data.source={type: frame}", "data.target=y"]), data=frame
+    )
+    assert compiled.space.pool.unique >= min(pool, compiled.space.universe.unique)
+
+
+def test_compile_and_report_tell_what_a_gate_took_and_added():
+    frame, _ = planted("product")
+    spec = spec_of("evaluation.seeds=0", "selection.keep=1", budget=20, noise=1)
+    (every, gate) = compile(spec, data=frame).space.gates
+    assert (every.place, every.gate, every.removed, every.added) == ("pairs", "all", 0, {})
+    assert (gate.place, gate.gate, gate.added) == ("operators", "quantised", {"for noise": 20})
+    assert gate.came_in - gate.removed == 40
+    report = scopefe.execute(spec, data=frame, write=False).report
+    assert report.space.gates == [every, gate]
+    assert report.space.never_tried == report.space.universe.unique - 40
+    left_out = f"{report.space.never_tried:,} candidates were left out before the search, and never tried."
+    assert left_out in report.notes
+    assert any("hardly agree between folds: 20 more" in note for note in report.notes)
 
 
 def test_the_gate_says_how_far_the_folds_agree():

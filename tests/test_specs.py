@@ -20,7 +20,7 @@ from scopefe.spec.study import load_study
 CLUSTERS = {"target_cluster_size": 16, "linkage": "average"}
 PROBE = {"keep": 7, "ratio": 0.2, "candidates": 20, "top_k": 5, "folds": 3, "seed": 1}
 MATCH = {"match": str(shipped_specs().absolute() / "scope-fe.yaml"), "seed": 1}
-QUANTISED = {"budget": 0.1, "statistic": "boosting", "folds": 5, "seed": 1}
+QUANTISED = {"budget": 0.1, "at_least": 500, "statistic": "boosting", "folds": 5, "seed": 1}
 VARIANTS: dict[str, tuple[str, dict[str, Any], str, dict[str, Any]]] = {
     "base": ("all", {}, "list", {"use": []}),
     "openfe": ("all", {}, "all", {}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ from scopefe.cli.options import (
 )
 from scopefe.cli.output import Settings, pass_settings, print_json, print_table, whole_file
 from scopefe.cli.progress import showing_progress
-from scopefe.report.model import Count, SpaceFacts
+from scopefe.report.model import Count, GateCount, SpaceFacts
 from scopefe.run.compiling import Compiled, compile
 from scopefe.run.estimating import Estimate, estimate
 from scopefe.run.progress import Listener, silent
@@ -88,6 +89,8 @@ def facts(counted: Counted, *, static: bool) -> dict[str, Any]:
     }
     if space.clusters is not None:
         result["clusters"] = [len(c.features) for c in space.clusters]
+    if not counted.compiled.bounded:
+        result["gates"] = [g.model_dump() for g in space.gates]
     if static:
         result["bounded"] = counted.compiled.bounded
     cost = counted.estimate
@@ -109,6 +112,7 @@ def comparison(counted: Sequence[Counted]) -> list[tuple[str, list[str]]]:
     ]
     if any(s.clusters for s in spaces):
         rows.append(("clusters", ["–" if s.clusters is None else str(len(s.clusters)) for s in spaces]))
+    rows += gate_rows([s.gates for s in spaces])
     by_arity = [_grouped(s, "arity") for s in spaces]
     rows.append(("pool by number of inputs, raw", []))
     arities = sorted({a for counts in by_arity for a in counts})
@@ -118,6 +122,24 @@ def comparison(counted: Sequence[Counted]) -> list[tuple[str, list[str]]]:
     signatures = list(dict.fromkeys(s for counts in by_signature for s in counts))
     rows += [(f"  {s}", _cells(counted, by_signature, s)) for s in signatures]
     return rows + costs([c.estimate for c in counted])
+
+
+def gate_rows(gates: Sequence[Sequence[GateCount]]) -> list[tuple[str, list[str]]]:
+    """Return the rows that say what each gate was given and what it left, but for those that admit all."""
+    rows: dict[tuple[str, str, int, str], list[str]] = {}
+    for column, those in enumerate(gates):
+        seen: Counter[tuple[str, str]] = Counter()
+        for gate in those:
+            if gate.gate == "all":
+                continue
+            name = gate.place, gate.gate
+            seen[name] += 1
+            numbers = {f"gate {gate.gate}: came in, raw": gate.came_in, "  removed": gate.removed}
+            numbers |= {f"  added {why}": count for why, count in gate.added.items()}
+            for label, number in numbers.items():
+                cells = rows.setdefault((*name, seen[name], label), ["–"] * len(gates))
+                cells[column] = f"{number:,}"
+    return [(label, cells) for (*_, label), cells in rows.items()]
 
 
 def costs(estimates: Sequence[Estimate | None]) -> list[tuple[str, list[str]]]:

@@ -48,8 +48,10 @@ def told(run: Run) -> str:
     """Return what a run found, in a few lines for people."""
     report = run.report
     selected = report.selection.selected
-    counts = f"{len(selected)} selected of {report.space.pool.raw:,} candidates"
-    lines = [f"{run.name}: {counts} (universe {report.space.universe.raw:,})"]
+    space = report.space
+    counts = f"{len(selected)} selected of {space.pool.raw:,} candidates"
+    untried = f"{space.never_tried:,} never tried" if space.never_tried else "all tried"
+    lines = [f"{run.name}: {counts} (universe {space.universe.raw:,}, {untried})"]
     lines += [f"  {s.rank:>2}. {one_line(s.formula)}" for s in selected[:SHOWN]]
     if len(selected) > SHOWN:
         lines.append(f"      and {len(selected) - SHOWN} more")

@@ -39,10 +39,10 @@ SEARCH = """\
 operators:
   use: [default]   # the 23 built-in operators; `scopefe components` lists them
 
-# How much of all that is searched: the best tenth, by a score that needs no candidate to be made.
+# How much of all that is searched: the best tenth, 500 at least, by a score that makes no candidate.
 # In place of it `extends: scope-fe` takes the SCOPE-FE paper's scope and selection.
 scope:
-  operators: {{gate: quantised, budget: 0.1, seed: 1}}
+  operators: {{gate: quantised, budget: 0.1, at_least: 500, seed: 1}}
 
 selection:
   data_blocks: {blocks}           # 1 scores on all rows; large tables: 8 or more, to score on few rows first

@@ -44,6 +44,16 @@ class ClusterCount(Part):
     candidates: int
 
 
+class GateCount(Part):
+    """What a gate was given, and what it left of that."""
+
+    place: Literal["pairs", "operators"]
+    gate: str
+    came_in: int = Field(description="Raw candidates that came in.")
+    removed: int
+    added: dict[str, int] = Field({}, description="Of those left, the ones beyond its own rule, by reason.")
+
+
 class SpaceFacts(Part):
     """The counted candidate space."""
 
@@ -53,6 +63,12 @@ class SpaceFacts(Part):
     operators: list[OperatorCount]
     clusters: list[ClusterCount] | None = Field(None, description="Where a gate clusters the features.")
     across_clusters: int | None = Field(None, description="Two-input candidates of the pool across clusters.")
+    gates: list[GateCount] = Field([], description="The gates, in the order they were carried out.")
+
+    @property
+    def never_tried(self) -> int:
+        """Unique candidates of the universe that are not in the pool."""
+        return self.universe.unique - self.pool.unique
 
 
 class FeatureFacts(Part):

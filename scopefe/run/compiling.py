@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ from scopefe.components import Array
 from scopefe.data.dataset import Dataset
 from scopefe.data.table import FeatureKind
 from scopefe.errors import ComponentError, SpecError
-from scopefe.report.model import ClusterCount, Count, OperatorCount, SpaceFacts
+from scopefe.report.model import ClusterCount, Count, GateCount, OperatorCount, SpaceFacts
 from scopefe.run.code import code_key
 from scopefe.run.gating import admit
 from scopefe.run.progress import Listener, silent
@@ -50,6 +50,10 @@ class Compiled:
         The steps up to the pool, with keys.
     facts
         What the gates noted: ``clusters`` (cluster of each feature), ``probe`` (scores), and so on.
+    gates
+        What each gate was given, and what it left.
+    remarks
+        What the gates want said in the report.
     bounded
         Places of the gates that could not be carried out without data.
     """
@@ -59,6 +63,8 @@ class Compiled:
     scope: Scope
     graph: Graph
     facts: dict[str, Any] = field(default_factory=dict)
+    gates: list[GateCount] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
     bounded: list[str] = field(default_factory=list)
     bench: Workbench | None = None
     data: Dataset | None = None
@@ -100,7 +106,9 @@ class Compiled:
         if "operators" not in self.graph:
             return replace(self, data=data, graph=graph)
         everything = Scope.everything(self.universe)
-        part = replace(self, data=data, graph=graph, scope=everything, facts={}, bounded=[])
+        part = replace(
+            self, data=data, graph=graph, scope=everything, facts={}, gates=[], remarks=[], bounded=[]
+        )
         assert self.bench is not None
         for place in ("pairs", "operators"):
             _gate(part, place, self.bench.frame, ())
@@ -125,7 +133,7 @@ class Compiled:
     @property
     def space(self) -> SpaceFacts:
         """The counts, as the report has them."""
-        return count(self.universe, self.scope, self.clusters)
+        return count(self.universe, self.scope, self.clusters).model_copy(update={"gates": self.gates})
 
     def write_pool(self, path: Path) -> int:
         """Write the concrete enumeration to Parquet and return its length; see `scopefe.space.pool`."""
@@ -231,17 +239,31 @@ def _gate(result: Compiled, place: str, frame: IntoDataFrame | None, above: tupl
             rows = result.data if training_only else result.gated
             context = Context(bench, rows, result.universe, match, training_only, code, advance)
         try:
-            result.scope = admit(expression, registry, context, result.scope)
+            result.scope = admit(
+                expression, registry, context, result.scope, partial(_counted, result, place, context)
+            )
         except NeedsDataError:
             result.bounded.append(f"scope.{place}")
         except ComponentError as error:
             raise SpecError(str(error), spec.origin.mark("scope", place)) from error
     result.facts |= context.facts
+    result.remarks += context.remarks
     inputs = ["universe" if place == "pairs" else "pairs"]
     for name, parameters in context.artefacts.items():
         inputs.append(result.graph.add(name, name, ["universe"], parameters))
     parameters = expression.model_dump(mode="json", by_alias=True)
     result.graph.add(place, registry.sort, inputs, parameters, version=version)
+
+
+def _counted(result: Compiled, place: str, context: Any, gate: str, came_in: Scope, left: Scope) -> None:
+    """Note what a gate was given and what it left."""
+    removed = len(came_in) - len(left)
+    result.gates.append(
+        GateCount(
+            place=place, gate=gate, came_in=len(came_in), removed=removed, added=dict(context.additions)
+        )
+    )
+    context.additions.clear()
 
 
 def _matched(result: Compiled, name: str, frame: IntoDataFrame | None, above: tuple[str, ...]) -> Scope:
@@ -275,6 +297,8 @@ class StaticContext:
 
     universe: Universe
     facts: dict[str, Any] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+    additions: dict[str, int] = field(default_factory=dict)
     artefacts: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def table(self) -> Any:
@@ -318,6 +342,12 @@ class StaticContext:
     def note(self, name: str, fact: Any) -> None:
         """Add a fact."""
         self.facts[name] = fact
+
+    def remark(self, sentence: str) -> None:
+        """Nobody reads the notes of a space without data."""
+
+    def added(self, candidates: int, why: str) -> None:
+        """Only gates with data add any."""
 
 
 def count(universe: Universe, scope: Scope, clusters: Array | None = None) -> SpaceFacts:

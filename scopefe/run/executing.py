@@ -397,19 +397,11 @@ def _notes_on_data(data: Dataset, spec: Spec) -> Iterator[str]:
 def _notes_on_gates(compiled: Compiled) -> Iterator[str]:
     if not compiled.pool_size:
         yield "The pool is empty: no feature can be selected."
+    elif untried := compiled.space.never_tried:
+        yield f"{untried:,} candidates were left out before the search, and never tried."
     for name in (name for name, fact in compiled.facts.items() if fact is None):
         yield f"Facts of {name} are left out: two gates gave different ones."
-    quantised = compiled.facts.get("quantised")
-    if quantised and quantised["rows_scored"] < quantised["rows"]:
-        yield (
-            f"The gate quantised scored candidates on {quantised['rows_scored']:,} of "
-            f"{quantised['rows']:,} rows, drawn at random."
-        )
-    if quantised and quantised["kept_by_importance"]:
-        yield (
-            f"Scores of the gate quantised hardly agree between folds: {quantised['kept_by_importance']:,} "
-            "more candidates are kept, by the importance of their features."
-        )
+    yield from compiled.remarks
 
 
 def _notes_on_selection(compiled: Compiled, found: Found, stop: Stop | None) -> Iterator[str]:
@@ -511,6 +503,7 @@ def summary(run: Run) -> dict[str, Any]:
         "recipe": written("recipe.json"),
         "run_seconds": report.volatile.run_seconds,
         "run_stored_seconds": report.volatile.run_stored_seconds,
+        "never_tried": report.space.never_tried,
         "selected": [s.formula for s in report.selection.selected],
         "metric": None
         if facts is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 from operator import and_, or_
 from typing import Any
@@ -15,13 +16,24 @@ from scopefe.space.scope import Scope
 from scopefe.spec.check import gate_parameters
 from scopefe.spec.models import AllOf, AnyOf, GateUse, Not
 
+Counted = Callable[[str, Scope, Scope], object]
+
 
 def admit(
-    expression: GateUse | AnyOf | AllOf | Not, registry: Registry[Gate], context: GateContext, scope: Scope
+    expression: GateUse | AnyOf | AllOf | Not,
+    registry: Registry[Gate],
+    context: GateContext,
+    scope: Scope,
+    counted: Counted = lambda *_: None,
 ) -> Scope:
     """Return what a gate expression leaves of a scope.
 
     One-input candidates are never gated by pairs: a complement of pair gates keeps them.
+
+    Parameters
+    ----------
+    counted
+        Told of each gate: its name, what came in, what is left.
 
     Raises
     ------
@@ -29,15 +41,17 @@ def admit(
         If a gate cannot be carried out.
     """
     if isinstance(expression, AnyOf):
-        return reduce(or_, (admit(e, registry, context, scope) for e in expression.any))
+        return reduce(or_, (admit(e, registry, context, scope, counted) for e in expression.any))
     if isinstance(expression, AllOf):
-        return reduce(and_, (admit(e, registry, context, scope) for e in expression.all))
+        return reduce(and_, (admit(e, registry, context, scope, counted) for e in expression.all))
     if isinstance(expression, Not):
-        left_out = admit(expression.not_, registry, context, scope)
+        left_out = admit(expression.not_, registry, context, scope, counted)
         if registry.sort == "pair gate":
             return (scope.of_arity(2) - left_out.of_arity(2)) | scope.of_arity(1)
         return scope - left_out
-    return _run(expression, registry, context, scope)
+    left = _run(expression, registry, context, scope)
+    counted(expression.gate, scope, left)
+    return left
 
 
 def _run(use: GateUse, registry: Registry[Gate], context: GateContext, scope: Scope) -> Scope:

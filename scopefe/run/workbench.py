@@ -281,6 +281,8 @@ class Context:
     code: str
     advance: Callable[[int], None] | None = None
     facts: dict[str, Any] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+    additions: dict[str, int] = field(default_factory=dict)
     artefacts: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def table(self) -> Table:
@@ -302,6 +304,16 @@ class Context:
     def note(self, name: str, fact: Any) -> None:
         """Add a fact to the report; of two that differ, none is told."""
         self.facts[name] = fact if _same(self.facts.get(name, fact), fact) else None
+
+    def remark(self, sentence: str) -> None:
+        """Add a sentence to the notes of the report."""
+        if sentence not in self.remarks:
+            self.remarks.append(sentence)
+
+    def added(self, candidates: int, why: str) -> None:
+        """Count candidates that a gate admits beyond its own rule."""
+        if candidates:
+            self.additions[why] = self.additions.get(why, 0) + candidates
 
     def remember(
         self, name: str, parameters: Mapping[str, Any], compute: Callable[[], Any], *, by_target: bool = True

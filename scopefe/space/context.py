@@ -150,6 +150,20 @@ class GateContext(Protocol):
         """Add a fact (JSON values) to the report."""
         ...
 
+    def remark(self, sentence: str) -> None:
+        """Add a sentence to the notes of the report."""
+        ...
+
+    def added(self, candidates: int, why: str) -> None:
+        """Say that so many of the candidates that are admitted go beyond the gate's own rule.
+
+        Parameters
+        ----------
+        why
+            As in "added for noise"; `scopefe compile` shows the number beside what came in and what went.
+        """
+        ...
+
 
 def agreement(by_fold: Array) -> float | None:
     """Return the mean correlation of two folds' gains; None where it has no meaning.
