@@ -256,7 +256,7 @@ class Scoring:
             if "pairs" not in shared:
                 shared["pairs"] = self._category_pair(*columns)
             sums, counts = shared["pairs"]
-            return sums, None if operator.gives == CAT else counts
+            return sums, None if operator.gives == CAT and self._as_category(len(counts) - 1) else counts
         state = operator.fit(*columns)
         if operator.arity == 2 and operator.takes[1] == CAT:
             looked_up = self._looked_up(operator, state, columns)
@@ -264,12 +264,21 @@ class Scoring:
                 return self._groups(right, columns[1]), np.append(np.nan, looked_up)
         values = operator.apply(state, *columns)
         if operator.gives == CAT:
-            return self._sums(values + 1, int(values.max(initial=-1)) + 2), None
+            counts = np.bincount(values + 1, minlength=1)
+            sums = self._sums(values + 1, len(counts))
+            if self._as_category(int(np.count_nonzero(counts[1:]))):
+                return sums, None
+            return sums, np.append(np.nan, counts[1:])
         if operator.name == "GroupByThenRank" and built_in:
             sums = self.kernels.rank_sums(values, RANK_CELLS, self.fold, self.first, self.second)
             return sums, np.append(np.nan, np.arange(RANK_CELLS + 1.0))
         distinct, cells = np.unique(values, return_inverse=True)
         return self._sums(cells, len(distinct)), distinct
+
+    def _as_category(self, levels: int) -> bool:
+        """Whether models are given a category-valued candidate of so many levels as a category."""
+        most = self.context.universe.levels
+        return most is None or levels <= most
 
     def _looked_up(self, operator: Operator, state: dict[str, Array], columns: Any) -> Array | None:
         """Return the value of each group of the key, if that is all that an operator does."""

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from scopefe.components import Array
 from scopefe.data.source import in_library_of
 from scopefe.errors import ScopefeError
-from scopefe.report.html import found
+from scopefe.report.verdicts import found
 from scopefe.run.executing import execute
 from scopefe.spec.loader import listed, load_spec
 from scopefe.spec.models import Spec
@@ -152,14 +152,15 @@ class ScopeFE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             new = self.recipe_.transform(frame)
         except ScopefeError as error:
             raise ValueError(str(error)) from error
+        native = nw.from_native(X, eager_only=True, pass_through=True)
+        if not isinstance(native, nw.DataFrame):
+            new = codes_of(new)
         result = pd.concat([frame, new], axis="columns") if self.passthrough else new
         if isinstance(X, pd.DataFrame):
             return result.set_axis(X.index, axis="index")
-        native = nw.from_native(X, eager_only=True, pass_through=True)
         if not isinstance(native, nw.DataFrame):
             return result.to_numpy()
-        columns = {str(column): result[column].to_numpy() for column in new}
-        added = in_library_of(native, columns)
+        added = in_library_of(native, new)
         both = nw.concat([native, added], how="horizontal") if self.passthrough else added
         return both.to_native()
 
@@ -216,6 +217,16 @@ class ScopeFE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
+
+
+def codes_of(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the frame with float64 codes in place of categories; missing is NaN."""
+    coded = {
+        name: values.cat.codes.where(values.notna()).astype(np.float64)
+        for name, values in frame.items()
+        if isinstance(values.dtype, pd.CategoricalDtype)
+    }
+    return frame.assign(**coded)  # type: ignore[arg-type]
 
 
 def _array_names(count: int) -> list[str]:

@@ -10,10 +10,13 @@ import pytest
 from sklearn.metrics import f1_score, mean_absolute_error
 
 import scopefe
-from scopefe.evaluate.downstream import measure, metric_of, originals, predict
+from scopefe.evaluate.downstream import predict
 from scopefe.evaluate.learners import LEARNERS, require
+from scopefe.evaluate.metrics import measure, metric_of, stopping_of
+from scopefe.recipe.fitting import fit_recipe
 from scopefe.run.compiling import compile
 from scopefe.run.engines import Threads
+from scopefe.spec.models import Evaluation
 
 OTHERS = [name for name in LEARNERS if name != "lightgbm"]
 
@@ -71,8 +74,9 @@ def test_a_learner_gives_the_same_for_any_number_of_jobs_and_depends_on_its_seed
         "max_trees": 30,
         "early_stopping": 5,
     }
+    matrix = fit_recipe("r", "", data.development, []).matrix(data.table)
     one, two = (
-        list(predict(data, originals(data, benchmark=False), Threads(jobs), learner=name, **settings))
+        [scores for scores, _ in predict(data, matrix, Threads(jobs), learner=name, **settings)]
         for jobs in (1, 2)
     )
     np.testing.assert_array_equal(one, two)
@@ -156,15 +160,56 @@ def test_an_absent_package_is_told_before_the_search(monkeypatch):
 
 def test_metrics_are_those_of_scikit_learn():
     rng = np.random.default_rng(0)
-    numbers, classes = (compile(spec_of(), data=table(task)).data for task in ("regression", "multiclass"))
-    truth, scores = numbers.labels.values[numbers.rows.test], rng.normal(size=len(numbers.rows.test))
-    train = numbers.labels.values[numbers.rows.train]
-    found = measure(numbers, scores, "neg_mean_absolute_error")
-    assert found == pytest.approx(-mean_absolute_error(truth, scores * train.std() + train.mean()))
-    truth, scores = classes.labels.values[classes.rows.test], rng.normal(size=(len(classes.rows.test), 3))
+    truth, scores = rng.normal(size=(2, 50))
+    found = measure("regression", truth, scores, "neg_mean_absolute_error")
+    assert found == pytest.approx(-mean_absolute_error(truth, scores))
+    truth, scores = rng.integers(0, 3, 50).astype(float), rng.normal(size=(50, 3))
     expected = f1_score(truth, scores.argmax(axis=1), average="macro")
-    assert measure(classes, scores, "f1_macro") == pytest.approx(expected)
+    assert measure("multiclass", truth, scores, "f1_macro") == pytest.approx(expected)
     assert metric_of("binary", "neg_log_loss") == ("neg_log_loss", True)
+
+
+@pytest.mark.parametrize(
+    ("task", "metric", "stopping", "benchmark", "stops_by"),
+    [
+        ("regression", "auto", "auto", False, "rmse"),
+        ("regression", "neg_mean_absolute_error", "auto", False, "rmse"),
+        ("binary", "auto", "auto", False, "binary_logloss"),
+        ("binary", "auto", "metric", False, "auc"),
+        ("binary", "roc_auc", "metric", False, "auc"),
+        ("binary", "accuracy", "metric", False, "binary_error"),
+        ("binary", "neg_log_loss", "metric", False, "binary_logloss"),
+        ("binary", "auto", "auto", True, "binary_error"),
+        ("binary", "auto", "loss", True, "binary_logloss"),
+        ("multiclass", "auto", "auto", False, "multi_error"),
+        ("multiclass", "f1_macro", "auto", False, "multi_logloss"),
+        ("multiclass", "auto", "loss", False, "multi_logloss"),
+        ("multiclass", "auto", "error", False, "multi_error"),
+    ],
+)
+def test_models_stop_by_what_the_spec_says(task, metric, stopping, benchmark, stops_by):
+    protocol = "benchmark" if benchmark else "inductive"
+    assert stopping_of(task, Evaluation(metric=metric, stopping=stopping, protocol=protocol)) == stops_by
+
+
+@pytest.mark.parametrize("metric", ["f1", "average_precision"])
+def test_a_metric_that_no_model_stops_by_is_told_before_the_search(metric):
+    with pytest.raises(scopefe.RunError, match=rf"no model stops by {metric} of a binary task; write loss"):
+        scopefe.execute(
+            spec_of("evaluation.stopping=metric", metric=metric), data=table("binary"), write=False
+        )
+
+
+@pytest.mark.parametrize("learner", ["lightgbm", "xgboost", "catboost"])
+def test_a_run_tells_what_its_models_stopped_by_and_their_trees(learner):
+    found = {}
+    for stopping in ("loss", "metric", "error"):
+        spec = spec_of(f"evaluation.stopping={stopping}", learner={"learner": learner, "learning_rate": 0.3})
+        facts = scopefe.execute(spec, data=table("binary"), write=False).report.evaluation
+        assert len(facts.base.trees) == facts.seeds
+        assert all(1 <= trees <= 2000 for trees in facts.base.trees)
+        found[facts.stopping] = facts.base.trees
+    assert list(found) == ["binary_logloss", "auc", "binary_error"]
 
 
 @pytest.mark.parametrize("metric", ["neg_log_loss", "average_precision", "neg_brier_score", "f1", "roc_auc"])

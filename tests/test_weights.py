@@ -12,8 +12,8 @@ from sklearn.metrics import mean_absolute_error, roc_auc_score
 import scopefe
 from scopefe import ScopeFE
 from scopefe.data.dataset import load_dataset
-from scopefe.evaluate.downstream import measure
 from scopefe.evaluate.learners import LEARNERS
+from scopefe.evaluate.metrics import measure
 from scopefe.run.compiling import compile
 
 FEW = ["baseline.max_trees=30", "evaluation.max_trees=60", "evaluation.seeds=2", "selection.keep=3"]
@@ -141,12 +141,11 @@ def test_weights_are_no_feature_and_the_recipe_does_not_ask_for_them():
 )
 def test_scores_weigh_the_test_rows(metric, task, theirs):
     data = load_dataset(spec_of().data, table(task))
-    raw = np.random.default_rng(1).normal(size=len(data.rows.test))
+    scores = data.unscaled(np.random.default_rng(1).normal(size=len(data.rows.test)))
     truth, weights = data.labels.values[data.rows.test], data.weights[data.rows.test]
-    train = data.labels.values[data.rows.train]
-    scores = raw * train.std() + train.mean() if task == "regression" else raw
-    assert measure(data, raw, metric) == pytest.approx(theirs(truth, scores, sample_weight=weights))
-    assert measure(data, raw, metric) != pytest.approx(theirs(truth, scores))
+    found = measure(data.labels.task, truth, scores, metric, weights)
+    assert found == pytest.approx(theirs(truth, scores, sample_weight=weights))
+    assert found != pytest.approx(theirs(truth, scores))
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -11,8 +11,8 @@ from scopefe.cli.options import Given, as_json, cache_override, given_specs, no_
 from scopefe.cli.output import Settings, one_line, pass_settings, print_json
 from scopefe.cli.progress import showing_progress
 from scopefe.errors import RunError
-from scopefe.report.html import found
 from scopefe.report.model import EvaluationFacts, Report, Volatile
+from scopefe.report.verdicts import found, instead, verdict
 from scopefe.run.executing import Run, execute, summary
 from scopefe.run.progress import Listener, silent
 from scopefe.run.store import Store
@@ -56,13 +56,23 @@ def told(run: Run) -> str:
     if len(selected) > SHOWN:
         lines.append(f"      and {len(selected) - SHOWN} more")
     if not selected:
-        lines.append(f"  {found(report)}")
+        lines += [f"  {one_line(line)}" for line in (found(report), *instead(report))]
+    lines += [f"  {line}" for line in _importances(report)]
     lines.append(f"  {_metric(report.evaluation)}")
     lines.append(f"  {_times(report.volatile)}")
     lines += [f"  {line}" for line in _failures(report)]
     if run.folder is not None:
         lines.append(f"  {run.folder}")
+    if report.evaluation is not None and report.evaluation.difference is not None:
+        lines.append(f"  {verdict(report).sentence}")
     return "\n".join(lines)
+
+
+def _importances(report: Report) -> list[str]:
+    without = sum(s.importance <= 0 for s in report.selection.selected)
+    if not without:
+        return []
+    return [f"{without} of {len(report.selection.selected)} have no importance: they are ranked by gain"]
 
 
 def _metric(facts: EvaluationFacts | None) -> str:

@@ -89,6 +89,9 @@ class Dataset:
     times
         Rank of each row's time, int64, shape (rows,): rows are learned from before later ones are measured
         on. None where they have no order.
+    positions
+        Position of each row in the source, int64, shape (rows,); None where it has all rows of the source.
+        Separate files follow each other: training, selection, test.
     """
 
     table: Table
@@ -100,6 +103,12 @@ class Dataset:
     rows_left_out: dict[str, int] = field(default_factory=dict)
     groups: Array | None = None
     times: Array | None = None
+    positions: Array | None = None
+
+    def source_rows(self) -> Rows:
+        """Return the positions in the source of the rows of each role."""
+        positions = self.positions
+        return self.rows if positions is None else self.rows.map(lambda rows: positions[rows])
 
     @cached_property
     def development(self) -> Table:
@@ -237,6 +246,14 @@ class Dataset:
         scaled: Array = (values - train.mean()) / train.std()
         return scaled
 
+    def unscaled(self, scores: Array) -> Array:
+        """Return predictions of a scaled target in its own unit; raw scores of classes as they are."""
+        if self.labels.task != "regression":
+            return scores
+        train = self.labels.values[self.rows.train]
+        predicted: Array = scores * train.std() + train.mean()
+        return predicted
+
 
 def load_dataset(data: Data, frame: IntoDataFrame | None = None) -> Dataset:
     """Read, check and encode the data of a spec.
@@ -270,7 +287,8 @@ def load_dataset(data: Data, frame: IntoDataFrame | None = None) -> Dataset:
     labels = read_labels(target[present], data.target, data.task)
     if rows is None:
         rows = _assigned(data, table, present, labels)
-    if not present.all():
+    positions = None if present.all() else np.flatnonzero(present)
+    if positions is not None:
         table = table[present]
     weights = None if data.weight is None else read_weights(column(table, data.weight, "data.weight"))
     groups = groups_of(data.split, table) if isinstance(data.split, GroupSplit) else None
@@ -302,7 +320,9 @@ def load_dataset(data: Data, frame: IntoDataFrame | None = None) -> Dataset:
     if weights is not None:
         _check_weights(weights, rows)
         weights = (weights / weights[rows.development].mean()).astype(np.float32).astype(np.float64)
-    return Dataset(encoded, labels, rows, dropped, time_parts, weights, rows_left_out, groups, times)
+    return Dataset(
+        encoded, labels, rows, dropped, time_parts, weights, rows_left_out, groups, times, positions
+    )
 
 
 def _assigned(data: Data, table: pd.DataFrame, present: Array, labels: Labels) -> Rows:

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.feather
 from narwhals.typing import IntoDataFrame
 
-from scopefe.components import Array
 from scopefe.errors import DataError, first_line
 from scopefe.spec.models import FileSource, FrameSource, PackageSource, SqlSource, file_type
 
@@ -81,9 +80,24 @@ def to_pandas(frame: Any) -> pd.DataFrame:
     raise DataError(f"the data must be a pandas, polars or pyarrow frame, not {type(frame).__name__}{hint}")
 
 
-def in_library_of(frame: nw.DataFrame[Any], columns: Mapping[str, Array]) -> nw.DataFrame[Any]:
-    """Return columns of numbers as a frame of the library that another is of."""
-    return nw.from_dict(dict(columns), backend=frame.implementation) if columns else frame.select()
+def in_library_of(frame: nw.DataFrame[Any], new: pd.DataFrame) -> nw.DataFrame[Any]:
+    """Return columns of numbers and categories as a frame of the library that another is of."""
+    backend = frame.implementation
+    columns: dict[str, Any] = {}
+    for name in new:
+        values = new[name]
+        if not isinstance(values.dtype, pd.CategoricalDtype):
+            columns[str(name)] = values.to_numpy()
+            continue
+        codes, labels = values.cat.codes.to_numpy(), [str(label) for label in values.cat.categories]
+        if backend.is_pyarrow():
+            coded = pa.array(codes, pa.int32(), mask=codes < 0)
+            chunked = pa.chunked_array([pa.DictionaryArray.from_arrays(coded, pa.array(labels, pa.string()))])
+            columns[str(name)] = nw.from_native(chunked, series_only=True)
+        else:
+            texts = [None if code < 0 else labels[code] for code in codes.tolist()]
+            columns[str(name)] = nw.new_series(str(name), texts, nw.Enum(labels), backend=backend)
+    return nw.from_dict(columns, backend=backend) if columns else frame.select()
 
 
 def read_file(path: Path, kind: str | None = None) -> pd.DataFrame:

@@ -40,6 +40,11 @@ class Rows:
         """Return the number of rows of each role."""
         return {"train": len(self.train), "selection": len(self.selection), "test": len(self.test)}
 
+    def by_role(self) -> dict[str, Any]:
+        """Return all positions, training rows first, and the role of each."""
+        roles = np.repeat(list(self.counts()), list(self.counts().values()))
+        return {"position": np.concatenate([self.train, self.selection, self.test]), "role": roles}
+
     def map(self, change: Callable[[Array], Array]) -> Rows:
         """Apply a function to the positions of every role."""
         return Rows(change(self.train), change(self.selection), change(self.test))

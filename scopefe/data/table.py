@@ -82,6 +82,16 @@ class Feature:
             return finite(self.values)
         return self.category_codes.astype(np.float64)
 
+    def declared_values(self) -> Array:
+        """float64 values as a recipe declares them: numbers, or codes of the categories these rows have.
+
+        Unlike in `model_values`, a missing category is missing.
+        """
+        values = self.model_values()
+        if self.values is None and self.keys.missing.any():
+            values = np.where(self.keys.missing, np.nan, values - 1)
+        return values
+
     def take(self, rows: Array) -> Feature:
         """Return the feature at these row positions."""
         if self.values is None:

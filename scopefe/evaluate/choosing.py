@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from scopefe.components import CAT, Array
+from scopefe.components import Array
 from scopefe.data.dataset import Dataset
 from scopefe.data.table import Table, finite
-from scopefe.evaluate.downstream import Matrix, predict
+from scopefe.evaluate.downstream import predict
+from scopefe.recipe.matrix import Matrix
 from scopefe.score.engine import Engine
-from scopefe.score.featureboost import compute
+from scopefe.score.featureboost import model_values
 from scopefe.score.objective import DEFAULT_METRIC, Objective
 from scopefe.score.selection import Selected
 from scopefe.space.universe import Universe
@@ -61,13 +62,12 @@ class Trial:
     ----------
     data
         The search's training and selection rows; the rows it has not seen are the test rows.
-    base, features
-        Original features, and new ones by rank, as learned from training and selection rows.
+    matrix
+        Original features, then new ones by rank, as learned from training and selection rows.
     """
 
     data: Dataset
-    base: Matrix
-    features: Matrix
+    matrix: Matrix
 
 
 def considered(universe: Universe, table: Table, selected: Selected, most: int) -> Array:
@@ -88,9 +88,9 @@ def considered(universe: Universe, table: Table, selected: Selected, most: int) 
     seen = {_order(f.model_values(), f.kind == "categorical") for f in originals}
     kept: list[int] = []
     for candidate in _by_use(selected):
-        (operator,), (left,), (right,) = universe.decode(np.array([candidate]))
-        chosen = universe.operators[operator]
-        order = _order(finite(compute(chosen, table, int(left), int(right))), chosen.gives == CAT)
+        operator, left, right = (int(part[0]) for part in universe.decode(np.array([candidate])))
+        values, categorical = model_values(universe, table, operator, left, right)
+        order = _order(finite(values), categorical)
         if order not in seen:
             seen.add(order)
             kept.append(candidate)
@@ -174,24 +174,25 @@ def sizes_up_to(most: int) -> Array:
     return np.array([*(size for size in SIZES if size < most), most], dtype=np.int64)
 
 
-def _decreases(trial: Trial, sizes: Array, train: Callable[..., Iterator[Array]]) -> Array:
+def _decreases(trial: Trial, sizes: Array, train: Callable[..., Iterator[tuple[Array, int]]]) -> Array:
     """Return by how much the loss of each row, as it counts, is lower with features, shape (rows, sizes)."""
     task, classes = trial.data.labels.task, len(trial.data.labels.classes)
     rows = trial.data.rows.test
     target, weights = trial.data.scaled(rows), trial.data.weights_of(rows)
+    base = len(trial.data.table)
     tried, places = np.unique(
-        np.minimum(np.append(0, sizes), len(trial.features.columns)), return_inverse=True
+        np.minimum(np.append(0, sizes), len(trial.matrix.columns) - base), return_inverse=True
     )
     scores = train(
         trial.data,
-        trial.base.beside(trial.features),
+        trial.matrix,
         stopping=DEFAULT_METRIC[task],
-        widths=(len(trial.base.columns) + tried).tolist(),
+        widths=(base + tried).tolist(),
         seeds=range(SEEDS),
     )
     losses = np.empty((len(rows), len(tried)))
     for column in range(len(tried)):
-        mean = np.mean(list(islice(scores, SEEDS)), axis=0)
+        mean = np.mean([score for score, _ in islice(scores, SEEDS)], axis=0)
         each = Objective.of(task, classes).row_losses(target, mean)
         losses[:, column] = each if weights is None else each * weights / weights.mean()
     lower: Array = losses[:, :1] - losses[:, places[1:]]

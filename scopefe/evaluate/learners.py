@@ -22,6 +22,22 @@ Predict = Callable[[Array], Array]
 TINY = 1e-15
 
 
+@dataclass(frozen=True)
+class Model:
+    """A trained model.
+
+    Parameters
+    ----------
+    predict
+        Gives raw scores of rows, shape (n,) or (n, classes).
+    trees
+        Trees of a boosting that predict; 0 for models without rounds.
+    """
+
+    predict: Predict
+    trees: int = 0
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """What a learner is given.
@@ -68,7 +84,7 @@ class Problem:
         return np.concatenate([self.fit.weights, self.held.weights])
 
 
-def lightgbm(problem: Problem, parameters: Mapping[str, Any]) -> Predict:
+def lightgbm(problem: Problem, parameters: Mapping[str, Any]) -> Model:
     """Train a LightGBM."""
     options = {
         **problem.objective.lightgbm(),
@@ -88,10 +104,10 @@ def lightgbm(problem: Problem, parameters: Mapping[str, Any]) -> Predict:
         trees=problem.max_trees,
         patience=problem.early_stopping,
     )
-    return lambda values: raw_scores(booster, values, threads=1)
+    return Model(lambda values: raw_scores(booster, values, threads=1), booster.best_iteration)
 
 
-def xgboost(problem: Problem, parameters: Mapping[str, Any]) -> Predict:
+def xgboost(problem: Problem, parameters: Mapping[str, Any]) -> Model:
     """Train an XGBoost on histograms, with categories as such."""
     package: Any = importlib.import_module("xgboost")
     objectives = {
@@ -137,14 +153,15 @@ def xgboost(problem: Problem, parameters: Mapping[str, Any]) -> Predict:
         scores: Array = booster.predict(matrix(values), output_margin=True, iteration_range=rounds)
         return scores.astype(np.float64)
 
-    return predict
+    return Model(predict, rounds[1])
 
 
-def catboost(problem: Problem, parameters: Mapping[str, Any]) -> Predict:
+def catboost(problem: Problem, parameters: Mapping[str, Any]) -> Model:
     """Train a CatBoost, with categories as such."""
     package: Any = importlib.import_module("catboost")
     losses = {"regression": "RMSE", "binary": "Logloss", "multiclass": "MultiClass"}
     loss = losses[problem.objective.task]
+    metrics = {"binary_error": "Accuracy", "multi_error": "Accuracy", "auc": "AUC"}
 
     def pool(values: Array, target: Array | None = None, weights: Array | None = None) -> Any:
         frame = pd.DataFrame(values)
@@ -155,7 +172,7 @@ def catboost(problem: Problem, parameters: Mapping[str, Any]) -> Predict:
     model = package.CatBoost(
         {
             "loss_function": loss,
-            "eval_metric": "Accuracy" if problem.stopping.endswith("error") else loss,
+            "eval_metric": metrics.get(problem.stopping, loss),
             "iterations": problem.max_trees,
             "od_type": "Iter",
             "od_wait": problem.early_stopping,
@@ -176,22 +193,22 @@ def catboost(problem: Problem, parameters: Mapping[str, Any]) -> Predict:
         scores: Array = model.predict(pool(values), prediction_type="RawFormulaVal", thread_count=1)
         return scores
 
-    return predict
+    return Model(predict, model.tree_count_)
 
 
-def random_forest(problem: Problem, parameters: Mapping[str, Any]) -> Predict:
+def random_forest(problem: Problem, parameters: Mapping[str, Any]) -> Model:
     """Train a random forest of scikit-learn; codes of categories are numbers to it."""
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
     options = {"n_estimators": 300, "n_jobs": 1, **parameters, "random_state": problem.seed}
     if problem.objective.task == "regression":
-        forest: Predict = RandomForestRegressor(**options).fit(*problem.both(), problem.weights()).predict
-        return forest
+        forest = RandomForestRegressor(**options).fit(*problem.both(), problem.weights())
+        return Model(forest.predict)
     model = RandomForestClassifier(**options).fit(*problem.both(), problem.weights())
     return _log_odds(model, problem.objective)
 
 
-def linear(problem: Problem, parameters: Mapping[str, Any]) -> Predict:
+def linear(problem: Problem, parameters: Mapping[str, Any]) -> Model:
     """Train a ridge or logistic regression on standardised numbers and indicators of categories.
 
     Missing numbers take the median, with an indicator; rare and unknown categories are one.
@@ -213,15 +230,14 @@ def linear(problem: Problem, parameters: Mapping[str, Any]) -> Predict:
     )
     if problem.objective.task == "regression":
         ridge = make_pipeline(columns, Ridge(**parameters, random_state=problem.seed))
-        fitted: Predict = ridge.fit(*problem.both(), ridge__sample_weight=problem.weights()).predict
-        return fitted
+        return Model(ridge.fit(*problem.both(), ridge__sample_weight=problem.weights()).predict)
     options = {"max_iter": 1000, **parameters, "random_state": problem.seed}
     model = make_pipeline(columns, LogisticRegression(**options))
     model.fit(*problem.both(), logisticregression__sample_weight=problem.weights())
     return _log_odds(model, problem.objective)
 
 
-def _log_odds(model: Any, objective: Objective) -> Predict:
+def _log_odds(model: Any, objective: Objective) -> Model:
     """Return what gives the logarithms of odds, or of shares, of a classifier; unseen classes have none."""
 
     def predict(values: Array) -> Array:
@@ -230,7 +246,7 @@ def _log_odds(model: Any, objective: Objective) -> Predict:
         scores: Array = np.log(shares)
         return scores if objective.task == "multiclass" else scores[:, 1] - scores[:, 0]
 
-    return predict
+    return Model(predict)
 
 
 def _lightgbm_names(parameters: Mapping[str, Any]) -> set[str] | None:
@@ -283,7 +299,7 @@ class Learner:
         The package that it needs, if that is an extra.
     """
 
-    train: Callable[[Problem, Mapping[str, Any]], Predict]
+    train: Callable[[Problem, Mapping[str, Any]], Model]
     names: Callable[[Mapping[str, Any]], set[str] | None]
     package: str | None = None
 

@@ -23,7 +23,7 @@ def forms(recipe: Recipe, language: Literal["sql", "python"]) -> list[Form]:
     found: list[Form] = []
     without: dict[str, None] = {}
     for feature in recipe.features:
-        form = getattr(feature.operator, language) or feature.operator.lookup(feature.state)
+        form = getattr(feature.operator, language) or feature.lookup
         if form:
             found.append(form)
         else:

@@ -19,7 +19,8 @@ from scopefe.data.table import is_large, label_of, labels_as, told_apart
 from scopefe.export import standalone
 from scopefe.export.forms import Form, forms
 from scopefe.recipe.arrays import LARGE, atomically
-from scopefe.recipe.recipe import FittedFeature, Input, Recipe
+from scopefe.recipe.inputs import Input
+from scopefe.recipe.recipe import FittedFeature, Recipe
 
 WIDTH = 100
 IMPORT = "from scopefe.data.table import label_of, labels_as, told_apart\n\n"

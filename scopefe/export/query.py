@@ -22,7 +22,8 @@ from scopefe.data.datetimes import TimePart
 from scopefe.data.table import Holds, is_large
 from scopefe.errors import ComponentError, RecipeError, first_line
 from scopefe.export.forms import Form, forms
-from scopefe.recipe.recipe import Input, Recipe
+from scopefe.recipe.inputs import Input
+from scopefe.recipe.recipe import Recipe
 
 DOUBLE, SINGLE, TEXT = "double", "float", "text"
 LARGEST, BEYOND_SINGLE, ZERO_SINGLE = 1.7976931348623157e308, 3.4028235677973366e38, 7.006492321624085e-46

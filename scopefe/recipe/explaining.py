@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from scopefe.components import Operator
 from scopefe.recipe.distribution import Distribution
-from scopefe.recipe.recipe import FittedFeature, Input, Recipe
+from scopefe.recipe.inputs import Input
+from scopefe.recipe.recipe import FittedFeature, Recipe
 
 LATEX_SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -66,7 +67,7 @@ def explain(recipe: Recipe) -> list[Explanation]:
             rank,
             f.name,
             f.expression.formula,
-            words(f.operator, f.inputs),
+            _words(f),
             latex(f.operator, f.inputs),
             f.operator.name,
             tuple(inputs[name] for name in f.inputs),
@@ -77,6 +78,13 @@ def explain(recipe: Recipe) -> list[Explanation]:
         )
         for rank, f in enumerate(recipe.features, 1)
     ]
+
+
+def _words(feature: FittedFeature) -> str:
+    told = words(feature.operator, feature.inputs)
+    if feature.categories is None or not feature.categories.as_number:
+        return told
+    return f"How often its category occurs among the fitted rows: {told[0].lower()}{told[1:]}"
 
 
 def words(operator: Operator, inputs: list[str]) -> str:
@@ -103,7 +111,7 @@ def latex_text(text: str) -> str:
 
 def _categories(feature: FittedFeature) -> tuple[tuple[str | float, ...], ...]:
     frequent = feature.distribution.most_frequent if feature.distribution else ()
-    lookup = feature.operator.lookup(feature.state) if frequent else None
+    lookup = feature.lookup if frequent else None
     known: dict[float, tuple[str | float, ...]] = {}
     if lookup is not None and lookup.lower is None:
         labels = zip(*(keys.tolist() for keys in lookup.keys.values()), strict=True)

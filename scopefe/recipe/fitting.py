@@ -8,11 +8,13 @@ from typing import cast
 
 import numpy as np
 
-from scopefe.components import Keys, Operator
+from scopefe.components import CAT, Keys, Operator
 from scopefe.data.datetimes import TimePart
 from scopefe.data.table import Feature, Table, arguments_of, held_by
 from scopefe.recipe.distribution import Distribution
-from scopefe.recipe.recipe import FittedFeature, Input, Recipe
+from scopefe.recipe.inputs import Input, Original
+from scopefe.recipe.recipe import FittedFeature, Recipe
+from scopefe.score.categories import Categories
 from scopefe.space.expression import Apply, Expression, Leaf
 
 
@@ -23,8 +25,9 @@ def fit_recipe(
     chosen: Sequence[tuple[Expression, Operator, float, float]],
     missing_as: str | None = None,
     time_parts: Mapping[str, TimePart] | None = None,
+    levels: int | None = None,
 ) -> Recipe:
-    """Fit selected features.
+    """Fit selected features, and note what the original ones are to a model.
 
     Parameters
     ----------
@@ -36,7 +39,11 @@ def fit_recipe(
         Category that stands for missing values in categorical columns.
     time_parts
         What features of the table are parts of, by name, where they are not columns.
+    levels
+        A feature whose values are categories of more levels is a number, the frequency of its category; None:
+        a category in any case.
     """
+    parts = time_parts or {}
     position = {n: i for i, n in enumerate(table.names)}
     used: dict[str, Feature] = {}
     features = []
@@ -46,10 +53,24 @@ def fit_recipe(
         inputs = [cast(Leaf, a).name for a in expression.arguments]
         for i in inputs:
             used.setdefault(i, compact(table[position[i]]))
-        state = operator.fit(*arguments_of(operator, [used[i] for i in inputs]))
-        features.append(FittedFeature(new, expression, operator, state, gain, importance))
-    inputs_read = tuple(_input(f, missing_as, (time_parts or {}).get(f.name)) for f in used.values())
-    return Recipe(name, tuple(features), inputs_read, key)
+        arguments = arguments_of(operator, [used[i] for i in inputs])
+        state, categories = operator.fit(*arguments), None
+        if operator.gives == CAT:
+            categories = Categories.fitted(operator.apply(state, *arguments), levels)
+        features.append(FittedFeature(new, expression, operator, state, gain, importance, categories))
+    inputs_read = tuple(_input(f, missing_as, parts.get(f.name)) for f in used.values())
+    return Recipe(name, tuple(features), inputs_read, key, originals_of(table, missing_as, parts))
+
+
+def originals_of(
+    table: Table, missing_as: str | None = None, time_parts: Mapping[str, TimePart] | None = None
+) -> tuple[Original, ...]:
+    """Return the features of a table as models are given them; see `fit_recipe`."""
+    originals = []
+    for feature in (compact(table.passing(i)) for i in range(len(table))):
+        read = _input(feature, missing_as, (time_parts or {}).get(feature.name))
+        originals.append(Original(read, None if feature.values is not None else feature.keys.labels))
+    return tuple(originals)
 
 
 def _input(feature: Feature, missing_as: str | None, time_part: TimePart | None) -> Input:
@@ -66,7 +87,7 @@ def described(recipe: Recipe, table: Table) -> Recipe:
     position = {n: i for i, n in enumerate(table.names)}
     columns = {i.name: table[position[i.name]] for i in recipe.inputs}
     features = [
-        replace(f, distribution=Distribution.of(f.apply(columns), categorical=f.categorical))
+        replace(f, distribution=Distribution.of(f.apply(columns), categorical=f.labels is not None))
         for f in recipe.features
     ]
     return replace(recipe, features=tuple(features))

@@ -5,100 +5,31 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar, cast, get_args
+from typing import Any, TypeVar, cast
 
 import narwhals as nw
 import numpy as np
 import pandas as pd
 from narwhals.typing import IntoDataFrame
 
-from scopefe.components import CAT, Array, Operator, State
-from scopefe.data.datetimes import Part, TimePart, part, times_of, zones_differ
-from scopefe.data.kinds import encode_column, numbers
+from scopefe.components import CAT, Array, Lookup, Operator, State
 from scopefe.data.source import in_library_of, to_pandas
-from scopefe.data.table import Feature, FeatureKind, Holds, arguments_of, finite, number_keys
-from scopefe.errors import DataError, RecipeError, UnknownNameError, suggestion
+from scopefe.data.table import Feature, Table, arguments_of, finite, label_array
+from scopefe.errors import DataError, RecipeError, UnknownNameError
 from scopefe.recipe.arrays import atomically, from_json, holds_tables, read_tables, to_json, write_tables
 from scopefe.recipe.distribution import Distribution
+from scopefe.recipe.inputs import Input, Original, input_json, input_of
+from scopefe.recipe.matrix import FeatureType, Matrix
 from scopefe.registry import Components, components
+from scopefe.score.categories import Categories
 from scopefe.space.expression import Apply, Leaf, expression_from_json
 
 RECIPE_VERSION = 1
 
 F = TypeVar("F", bound=IntoDataFrame)
-
-
-@dataclass(frozen=True)
-class Input:
-    """A column that a recipe reads, or a part of one.
-
-    Parameters
-    ----------
-    name
-        Its name among the inputs.
-    kind
-        How it is read.
-    single
-        Whether numbers are computed in float32.
-    missing_as
-        Category that stands for missing values.
-    time_part
-        What it is a part of, if it is no column itself.
-    holds
-        What its categories are; None if text and numbers, or not known.
-    """
-
-    name: str
-    kind: FeatureKind
-    single: bool
-    missing_as: str | None = None
-    time_part: TimePart | None = None
-    holds: Holds | None = None
-
-    @property
-    def column(self) -> str:
-        """Name of the column it is read from."""
-        return self.name if self.time_part is None else self.time_part.column
-
-    def find(self, frame: pd.DataFrame) -> pd.Series[Any]:
-        """Return the column of a frame, datetimes parsed where a part of it is read.
-
-        Raises
-        ------
-        RecipeError
-            If the frame lacks it, or has two.
-        """
-        column = self.column
-        if column not in frame.columns:
-            raise RecipeError(f"the table has no column {column!r}{suggestion(column, frame.columns)}")
-        series = frame[column]
-        if isinstance(series, pd.DataFrame):
-            raise RecipeError(f"the table has two columns named {column!r}")
-        if self.time_part is None or zones_differ(series) is not None:
-            return series
-        parsed = times_of(series)
-        return series if parsed is None else parsed
-
-    def read(self, series: pd.Series[Any]) -> Feature:
-        """Encode what `find` gives.
-
-        Raises
-        ------
-        RecipeError
-            If it does not hold what the recipe was made for.
-        """
-        try:
-            if self.time_part is not None:
-                series = part(series, self.time_part.part, self.time_part.zone)
-            if self.kind == "categorical":
-                return encode_column(self.name, series, self.kind, self.missing_as, self.holds)
-            values = numbers(self.name, series).astype(np.float32 if self.single else np.float64)
-        except (DataError, ValueError) as error:
-            raise RecipeError(str(error)) from None
-        return Feature(self.name, self.kind, values, number_keys(values) if self.kind == "ordinal" else None)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -115,6 +46,8 @@ class FittedFeature:
         The operator of the expression's root.
     state
         What the operator learned.
+    categories
+        What models are given, of an operator that gives categories; None in recipes that do not say.
     distribution
         Its values on the rows of the fit, if that was recorded.
     """
@@ -125,6 +58,7 @@ class FittedFeature:
     state: State
     gain: float
     importance: float
+    categories: Categories | None = None
     distribution: Distribution | None = None
 
     def __repr__(self) -> str:
@@ -136,17 +70,29 @@ class FittedFeature:
         return [cast(Leaf, a).name for a in self.expression.arguments]
 
     @property
-    def categorical(self) -> bool:
-        """Whether the values are category codes."""
-        return self.operator.gives == CAT
+    def labels(self) -> Array | None:
+        """Texts of the categories that the values are codes of; None for numbers."""
+        if self.categories is None or self.categories.as_number:
+            return None
+        return label_array([str(code) for code in range(len(self.categories.counts))])
+
+    @property
+    def lookup(self) -> Lookup | None:
+        """The values by the labels of the inputs, where the operator looks them up."""
+        found = self.operator.lookup(self.state)
+        if found is None or self.categories is None:
+            return found
+        return replace(found, values=self.categories.values(found.values.astype(np.int64)))
 
     def apply(self, columns: Mapping[str, Feature]) -> Array:
         """Return float64 values of every row; infinite values, and missing codes, are NaN."""
         arguments = arguments_of(self.operator, [columns[name] for name in self.inputs])
-        values = finite(self.operator.apply(self.state, *arguments))
-        if self.categorical:
-            values[values < 0] = np.nan
-        return values
+        values = self.operator.apply(self.state, *arguments)
+        if self.categories is not None:
+            return self.categories.values(values)
+        if self.operator.gives == CAT:
+            values = np.where(values < 0, np.nan, values)
+        return finite(values)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -163,12 +109,15 @@ class Recipe:
         Columns that are read.
     key
         Provenance: key of the run's recipe step.
+    originals
+        The original features, in the order of the table; none in recipes that do not say.
     """
 
     name: str
     features: tuple[FittedFeature, ...]
     inputs: tuple[Input, ...]
     key: str
+    originals: tuple[Original, ...] = ()
 
     @property
     def formulas(self) -> list[str]:
@@ -177,6 +126,25 @@ class Recipe:
 
     def __repr__(self) -> str:
         return f"<Recipe {self.name!r}: {len(self.features)} features of {len(self.inputs)} columns>"
+
+    @property
+    def feature_types(self) -> dict[str, FeatureType]:
+        """What each column of `model_frame` is to a model, originals first: a number or a category."""
+        labels = [*((o.name, o.labels) for o in self.originals), *((f.name, f.labels) for f in self.features)]
+        return {name: "number" if found is None else "category" for name, found in labels}
+
+    def matrix(self, table: Table) -> Matrix:
+        """Return original and new features of encoded rows, as models are given them.
+
+        Parameters
+        ----------
+        table
+            Has all features of the table that the recipe was made from.
+        """
+        columns = {feature.name: feature for feature in map(table.passing, range(len(table)))}
+        values = [o.apply(columns[o.name]) for o in self.originals]
+        values += [feature.apply(columns) for feature in self.features]
+        return Matrix(values, [i for i, kind in enumerate(self.feature_types.values()) if kind == "category"])
 
     def transform(self, frame: F) -> F:
         """Compute the new features.
@@ -190,41 +158,83 @@ class Recipe:
         Returns
         -------
         DataFrame
-            float64, one column per feature, of the same library; with the index of `frame` if it has one.
+            One column per feature, of the same library; with the index of `frame` if it has one. Numbers are
+            float64; categories are the library's own type for them, with the texts of their codes.
 
         Raises
         ------
         RecipeError
             If an input column is absent or does not hold what it should.
         """
+        return self._in_library_of(frame, ())
+
+    def model_frame(self, frame: F) -> F:
+        """Return what models are given: the original features and the new ones, with their declared types.
+
+        The models of the evaluation were given the same. Parts of datetimes are columns of their own.
+
+        Parameters
+        ----------
+        frame
+            Any rows with all original features; see `transform`.
+
+        Returns
+        -------
+        DataFrame
+            The columns that `feature_types` names. Numbers are float64, infinite ones missing; categories are
+            the library's own type for them, with the categories of the rows of the fit: others are missing.
+
+        Raises
+        ------
+        RecipeError
+            If a column is absent or does not hold what it should, or the recipe does not know the originals.
+        """
+        if not self.originals:
+            raise RecipeError("this recipe does not say what the original features were: run its spec again")
+        return self._in_library_of(frame, self.originals)
+
+    def _in_library_of(self, frame: F, originals: tuple[Original, ...]) -> F:
         if isinstance(frame, pd.DataFrame):
-            return cast(F, self._transform(frame))
+            return cast(F, self._transform(frame, originals))
         try:
-            new = self._transform(to_pandas(frame))
+            new = self._transform(to_pandas(frame), originals)
         except DataError as error:
             raise RecipeError(str(error)) from None
-        columns = {str(name): values.to_numpy() for name, values in new.items()}
-        return cast(F, in_library_of(nw.from_native(frame, eager_only=True), columns).to_native())
+        return cast(F, in_library_of(nw.from_native(frame, eager_only=True), new).to_native())
 
-    def _transform(self, frame: pd.DataFrame) -> pd.DataFrame:
+    def _transform(self, frame: pd.DataFrame, originals: tuple[Original, ...]) -> pd.DataFrame:
         if frame.columns.inferred_type != "string":
             frame = frame.set_axis([str(c) for c in frame.columns], axis="columns")
-        lacking = list(dict.fromkeys(i.column for i in self.inputs if i.column not in frame.columns))
-        if len(lacking) > 1:
-            raise RecipeError(f"the table has no columns {', '.join(map(repr, lacking))}")
-        found: dict[str, pd.Series[Any]] = {}
-        for i in self.inputs:
-            if i.column not in found:
-                found[i.column] = i.find(frame)
-        columns = {i.name: i.read(found[i.column]) for i in self.inputs}
-        values = np.empty((len(self.features), len(frame)))
-        for row, feature in zip(values, self.features, strict=True):
+        columns = self._read(frame, [*self.inputs, *(o.read for o in originals)])
+        values = np.empty((len(originals) + len(self.features), len(frame)))
+        for row, original in zip(values, originals, strict=False):
+            row[:] = original.apply(columns[original.name])
+        for row, feature in zip(values[len(originals) :], self.features, strict=True):
             try:
                 row[:] = feature.apply(columns)
             except KeyError as error:
                 told = f"{feature.name!r} cannot be computed: KeyError {error}; is the recipe damaged?"
                 raise RecipeError(told) from error
-        return pd.DataFrame(values.T, frame.index, self._names.view())
+        names = pd.Index([o.name for o in originals], dtype="str").append(self._names)
+        result = pd.DataFrame(values.T, frame.index, names)
+        labels = [*(o.labels for o in originals), *(f.labels for f in self.features)]
+        for place, categories in enumerate(labels):
+            if categories is not None:
+                codes = np.nan_to_num(values[place], nan=-1).astype(np.int64)
+                result.isetitem(place, pd.Categorical.from_codes(codes, pd.Index(categories)))
+        return result
+
+    def _read(self, frame: pd.DataFrame, inputs: Iterable[Input]) -> dict[str, Feature]:
+        """Read inputs, each once."""
+        wanted = {i.name: i for i in inputs}
+        lacking = list(dict.fromkeys(i.column for i in wanted.values() if i.column not in frame.columns))
+        if len(lacking) > 1:
+            raise RecipeError(f"the table has no columns {', '.join(map(repr, lacking))}")
+        found: dict[str, pd.Series[Any]] = {}
+        for i in wanted.values():
+            if i.column not in found:
+                found[i.column] = i.find(frame)
+        return {name: i.read(found[i.column]) for name, i in wanted.items()}
 
     @cached_property
     def _names(self) -> pd.Index[str]:
@@ -264,7 +274,8 @@ class Recipe:
             "recipe_version": RECIPE_VERSION,
             "name": self.name,
             "key": self.key,
-            "inputs": [_input_json(i) for i in self.inputs],
+            "inputs": [input_json(i) for i in self.inputs],
+            "originals": [_original_json(n, o, tables) for n, o in enumerate(self.originals)],
             "features": [_feature_json(n, f, tables) for n, f in enumerate(self.features)],
         }
 
@@ -310,29 +321,18 @@ def _text(document: dict[str, Any]) -> str:
     return json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
 
-def _input_json(i: Input) -> dict[str, Any]:
-    of = {} if i.time_part is None else asdict(i.time_part)
-    kind = "float32" if i.single else "float64"
-    holds = {} if i.holds is None else {"holds": i.holds}
-    return {"name": i.name, **of, "kind": i.kind, "type": kind, "missing_as": i.missing_as, **holds}
-
-
-def _input(item: dict[str, Any]) -> Input:
-    if item["kind"] not in get_args(FeatureKind):
-        raise RecipeError(f"there is no kind {item['kind']!r}")
-    if "part" in item and item["part"] not in get_args(Part):
-        raise RecipeError(f"there is no part {item['part']!r}")
-    time_part = TimePart(item["column"], item["part"], item["zone"]) if "part" in item else None
-    holds = item.get("holds")
-    if holds is not None and holds not in get_args(Holds):
-        raise RecipeError(f"there are no columns of {holds!r}")
-    single = item["type"] == "float32"
-    return Input(item["name"], item["kind"], single, item["missing_as"], time_part, holds)
+def _original_json(number: int, original: Original, tables: dict[str, Array] | None) -> dict[str, Any]:
+    labels = original.labels
+    known = {} if labels is None else {"labels": to_json(labels, f"original {number}", tables)}
+    return {**input_json(original.read), **known}
 
 
 def _feature_json(number: int, feature: FittedFeature, tables: dict[str, Array] | None) -> dict[str, Any]:
     state = {name: to_json(v, f"{number}/{name}", tables) for name, v in feature.state.items()}
     known = {} if feature.distribution is None else {"distribution": feature.distribution.to_json()}
+    if feature.categories is not None:
+        counts = to_json(feature.categories.counts, f"{number}/categories", tables)
+        known["categories"] = {"as_number": feature.categories.as_number, "counts": counts}
     return {
         "name": feature.name,
         "formula": feature.expression.formula,
@@ -351,10 +351,15 @@ def _feature_json(number: int, feature: FittedFeature, tables: dict[str, Array] 
 
 def _recipe(document: dict[str, Any], source: Path, known: Components) -> Recipe:
     tables = read_tables(source.with_name(document["tables"])) if "tables" in document else {}
-    inputs = tuple(_input(item) for item in document["inputs"])
+    inputs = tuple(input_of(item) for item in document["inputs"])
+    originals = tuple(_original(item, tables) for item in document.get("originals", []))
     names = {i.name for i in inputs}
     features = tuple(_feature(item, names, known, tables) for item in document["features"])
-    return Recipe(document["name"], features, inputs, document["key"])
+    return Recipe(document["name"], features, inputs, document["key"], originals)
+
+
+def _original(item: dict[str, Any], tables: dict[str, list[Any]]) -> Original:
+    return Original(input_of(item), from_json(item["labels"], tables) if "labels" in item else None)
 
 
 def _feature(
@@ -368,8 +373,13 @@ def _feature(
         {name: from_json(v, tables) for name, v in item["state"].items()},
         item["gain"],
         item["importance"],
+        _categories(item["categories"], tables) if "categories" in item else None,
         Distribution.from_json(item["distribution"]) if "distribution" in item else None,
     )
+
+
+def _categories(item: dict[str, Any], tables: dict[str, list[Any]]) -> Categories:
+    return Categories(from_json(item["counts"], tables).astype(np.int64), bool(item["as_number"]))
 
 
 def _expression(value: dict[str, Any], operator: Operator, inputs: set[str]) -> Apply:

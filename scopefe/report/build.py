@@ -14,6 +14,9 @@ from scopefe.components import Array, Keys
 from scopefe.data.dataset import Dataset
 from scopefe.evaluate.choosing import Choice
 from scopefe.evaluate.learners import version_of
+from scopefe.evaluate.metrics import metric_of, stopping_of
+from scopefe.evaluate.outcome import Outcome, Scores
+from scopefe.evaluate.worth import Worth
 from scopefe.recipe.explaining import explain
 from scopefe.recipe.recipe import Recipe
 from scopefe.report.model import (
@@ -21,6 +24,7 @@ from scopefe.report.model import (
     BaselineFacts,
     ChoiceFacts,
     DataFacts,
+    DifferenceFacts,
     EvaluationFacts,
     FailureFacts,
     FeatureFacts,
@@ -32,6 +36,7 @@ from scopefe.report.model import (
     SizeFacts,
     StepFacts,
     StopFacts,
+    WorthFacts,
 )
 from scopefe.report.shapes import associations, histogram, shape
 from scopefe.score.baseline import BaselineScores
@@ -172,6 +177,7 @@ def selection_facts(
     recipe: Recipe,
     data: Dataset,
     choice: Choice | None,
+    worth: Sequence[Worth],
     protocol: str,
     stopped: StopFacts | None,
 ) -> SelectionFacts:
@@ -187,6 +193,8 @@ def selection_facts(
         These, fitted.
     data
         The data.
+    worth
+        What each of the recipe's features is worth on test rows; empty where that was not measured.
     stopped
         Where a budget ended the run.
     """
@@ -194,7 +202,7 @@ def selection_facts(
     places = {candidate: place for place, candidate in enumerate(ranked.candidates.tolist())}
     chosen = [
         _selected(universe, selected, places[candidate]).model_copy(update=more)
-        for candidate, more in zip(kept.tolist(), _described(recipe, data), strict=True)
+        for candidate, more in zip(kept.tolist(), _described(recipe, data, worth), strict=True)
     ]
     return SelectionFacts(
         engine=spec.selection.engine,
@@ -212,7 +220,7 @@ def selection_facts(
     )
 
 
-def _described(recipe: Recipe, data: Dataset) -> Iterator[dict[str, Any]]:
+def _described(recipe: Recipe, data: Dataset, worth: Sequence[Worth]) -> Iterator[dict[str, Any]]:
     """Yield what is known of selected features beside their places in the ranking."""
     position = {name: i for i, name in enumerate(data.table.names)}
     columns = {i.name: data.development[position[i.name]] for i in recipe.inputs}
@@ -221,8 +229,14 @@ def _described(recipe: Recipe, data: Dataset) -> Iterator[dict[str, Any]]:
         drawn = None
         if place < SHAPES_SHOWN:
             values = feature.apply(columns)
-            drawn = shape(values, target, data.labels, categorical=feature.categorical)
-        yield {"name": feature.name, "words": words[place].words, "shape": drawn}
+            drawn = shape(values, target, data.labels, categorical=feature.labels is not None)
+        measured = _worth(recipe, place, worth[place]) if worth else None
+        yield {"name": feature.name, "words": words[place].words, "shape": drawn, "worth": measured}
+
+
+def _worth(recipe: Recipe, place: int, worth: Worth) -> WorthFacts:
+    others = [recipe.features[i].name for i in worth.together if i != place]
+    return WorthFacts(mean=worth.mean, error=_known(worth.error), together=others)
 
 
 def _choice(choice: Choice) -> ChoiceFacts:
@@ -269,22 +283,45 @@ def _round(facts: Round) -> RoundFacts:
     )
 
 
-def score_facts(values: Sequence[float]) -> Score:
-    """Describe a metric over seeds."""
-    array: Array = np.array(values)
-    return Score(mean=float(array.mean()), std=float(array.std()), values=list(values))
-
-
-def evaluation_facts(
-    metric: tuple[str, bool], spec: Spec, base: Sequence[float], after: Sequence[float] | None
-) -> EvaluationFacts:
+def evaluation_facts(spec: Spec, data: Dataset, outcome: Outcome) -> EvaluationFacts:
     """Describe the evaluation."""
+    settings, task = spec.evaluation, data.labels.task
+    metric, larger = metric_of(task, settings.metric)
     return EvaluationFacts(
-        learner=spec.evaluation.learner.learner,
-        metric=metric[0],
-        larger_is_better=metric[1],
-        protocol=spec.evaluation.protocol,
-        seeds=spec.evaluation.seeds,
-        base=score_facts(base),
-        with_features=None if after is None else score_facts(after),
+        learner=settings.learner.learner,
+        metric=metric,
+        larger_is_better=larger,
+        protocol=settings.protocol,
+        seeds=settings.seeds,
+        stopping=stopping_of(task, settings),
+        base=_score(outcome.before),
+        with_features=None if outcome.after is None else _score(outcome.after),
+        difference=_difference(data, settings.metric, larger, outcome),
     )
+
+
+def _score(scores: Scores) -> Score:
+    trees = scores.trees.tolist() if scores.trees.any() else []
+    values = scores.values
+    return Score(mean=float(values.mean()), std=float(values.std()), values=values.tolist(), trees=trees)
+
+
+def _difference(data: Dataset, metric: str, larger: bool, outcome: Outcome) -> DifferenceFacts | None:
+    if outcome.after is None or outcome.difference is None:
+        return None
+    found = outcome.difference
+    unit = "test rows" if data.groups is None else "groups of test rows"
+    return DifferenceFacts(
+        mean=found.mean,
+        error=_known(found.error),
+        low=_known(found.low),
+        high=_known(found.high),
+        units=found.units,
+        unit="blocks of test rows" if metric != "auto" else unit,
+        spread=float((outcome.after.values - outcome.before.values).std()),
+        verdict=found.verdict(larger),
+    )
+
+
+def _known(value: float) -> float | None:
+    return value if np.isfinite(value) else None

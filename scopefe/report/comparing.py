@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from scopefe.audit.statistics import Margins
-from scopefe.report.html import metric_name
 from scopefe.report.model import Report
+from scopefe.report.numbers import metric_name
 from scopefe.report.tables import Column, Spread, Table, decimals, metric, share, spread, whole
 
 

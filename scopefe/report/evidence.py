@@ -21,7 +21,7 @@ from scopefe.audit.statistics import (
     win_tie_loss,
 )
 from scopefe.report.build import CLAIMS
-from scopefe.report.html import metric_name
+from scopefe.report.numbers import metric_name
 from scopefe.report.study import LegFacts, StudyFacts
 from scopefe.report.tables import (
     Column,

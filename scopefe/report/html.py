@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import networkx as nx
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -18,17 +18,17 @@ from markupsafe import Markup, escape
 from ruamel.yaml import YAML
 
 from scopefe.report.figures import Bars, cards, heat_map
-from scopefe.report.model import EvaluationFacts, FailureFacts, ProbeFacts, Report, Score, StepFacts
+from scopefe.report.model import (
+    EvaluationFacts,
+    FailureFacts,
+    ProbeFacts,
+    Report,
+    SelectedFacts,
+    StepFacts,
+)
+from scopefe.report.numbers import NOTHING, aligned, fixed, metric_name, number, percent, seconds, thousands
+from scopefe.report.verdicts import decimals, found, instead, spread_text, verdict
 
-METRICS = {
-    "rmse": "RMSE",
-    "auc": "ROC-AUC",
-    "accuracy": "Accuracy",
-    "binary_logloss": "Log loss",
-    "multi_logloss": "Log loss",
-}
-NOTHING = "–"
-GLUE = "\N{NO-BREAK SPACE}"
 LINEAR_UP_TO = 200
 
 
@@ -94,6 +94,9 @@ def render(report: Report) -> str:
             report=report,
             verdict=verdict(report),
             found=found(report),
+            instead=[*instead(report)],
+            evaluation=evaluation_facts(report.evaluation),
+            worths=worths(report.selection.selected),
             probe=probe(report.probe),
             strip=strip(report.evaluation),
             cards=cards(report.selection.selected, report.data.task, report.data.target, report.data.classes),
@@ -116,88 +119,12 @@ def brief(report: Report) -> str:
     """Return what a notebook shows of a run: a piece of HTML without styles or scripts."""
     template = environment().get_template("brief.html.j2")
     chosen = report.selection.selected
-    return template.render(report=report, chosen=chosen, verdict=verdict(report), found=found(report))
+    return template.render(
+        report=report, chosen=chosen, verdict=verdict(report), found=found(report), instead=[*instead(report)]
+    )
 
 
-# --- numbers and texts
-
-
-def thousands(value: int) -> str:
-    """Return a whole number with thousands separators."""
-    return f"{value:,}".replace("-", "−")
-
-
-def number(value: float | None, digits: int = 4) -> str:
-    """Return a number with so many significant digits, without trailing zeros."""
-    if value is None or math.isnan(value):
-        return NOTHING
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    if value == 0:
-        return "0"
-    exponent = math.floor(math.log10(abs(value)))
-    if -5 < exponent < 15:
-        return _plain(fixed(value, max(digits - 1 - exponent, 0)))
-    mantissa, power = f"{value:.{digits - 1}e}".split("e")
-    raised = str(int(power)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    return f"{_plain(mantissa).replace('-', '−')}{GLUE}×{GLUE}10{raised}"
-
-
-def _plain(text: str) -> str:
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def fixed(value: float, decimals: int) -> str:
-    """Return a number with so many decimals."""
-    return f"{value:,.{decimals}f}".replace("-", "−") if math.isfinite(value) else number(value)
-
-
-def aligned(values: Iterable[float | None], digits: int = 4) -> list[str]:
-    """Return the numbers of a column with the same decimals, as many as its largest needs.
-
-    Those that would be left with less than two significant digits get their own.
-    """
-    column = list(values)
-    sizes = [abs(v) for v in column if v and math.isfinite(v)]
-    decimals = min(max(digits - 1 - math.floor(math.log10(max(sizes))), 0), 8) if sizes else 0
-
-    def one(value: float | None) -> str:
-        if not value or not math.isfinite(value) or abs(value) < 10.0 ** (1 - decimals):
-            return number(value, 2)
-        return fixed(value, decimals)
-
-    return [one(v) for v in column]
-
-
-def percent(share: float) -> str:
-    """Return a share as a percentage; only nothing is 0%, and only the whole 100%."""
-    if not math.isfinite(share):
-        return NOTHING
-    if 0 < share < 0.001:
-        return f"<{GLUE}0.1%"
-    if 0.999 < share < 1:
-        return f">{GLUE}99.9%"
-    decimals = 1 if 0 < share < 0.0995 or 0.9 < share < 1 else 0
-    return f"{share:,.{decimals}%}"
-
-
-def seconds(value: float) -> str:
-    """Return a duration as people say it."""
-    if value < 0.001:
-        return f"<{GLUE}1{GLUE}ms" if value > 0 else f"0{GLUE}s"
-    if value < 1:
-        return f"{number(value, 2)}{GLUE}s"
-    if value < 99.95:
-        return f"{value:.1f}{GLUE}s"
-    minutes, rest = divmod(round(value), 60)
-    if minutes < 60:
-        return f"{minutes}{GLUE}min {rest:02d}{GLUE}s"
-    return f"{minutes // 60:,}{GLUE}h {minutes % 60:02d}{GLUE}min"
-
-
-def metric_name(metric: str) -> str:
-    """Return a metric's name as people write it."""
-    return METRICS.get(metric, metric)
+# --- texts
 
 
 def compact(value: Any) -> str:
@@ -218,110 +145,6 @@ def as_yaml(content: dict[str, Any]) -> str:
 
 
 # --- what the run comes to
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What the features brought.
-
-    Parameters
-    ----------
-    tone
-        How the comparison ended; none if there was none.
-    figure
-        The metric before and after.
-    spread
-        The same, with standard deviations.
-    sentence
-        What to make of it.
-    """
-
-    tone: Literal["better", "worse", "level", "none"]
-    figure: str
-    spread: str
-    sentence: str
-
-
-def verdict(report: Report) -> Verdict:
-    """Say what the features brought, and say so where they brought nothing."""
-    facts = report.evaluation
-    if facts is None:
-        tested = report.data.rows.get("test")
-        reason = "The evaluation was left out." if tested else "The data has no test rows."
-        return Verdict("none", "Not evaluated", "", reason)
-    name, digits = metric_name(facts.metric), decimals(facts)
-    before = fixed(facts.base.mean, digits)
-    if facts.with_features is None:
-        spread = _spread(facts.base, digits, facts.seeds)
-        sentence = "No feature was selected: there is nothing to compare."
-        return Verdict("none", f"{name} {before}", spread, sentence)
-    after = fixed(facts.with_features.mean, digits)
-    spread = f"{_spread(facts.base, digits, 1)} → {_spread(facts.with_features, digits, facts.seeds)}"
-    tone, sentence = _compared(facts, facts.with_features, digits)
-    return Verdict(tone, f"{name} {before} → {after}", spread, sentence)
-
-
-def _spread(score: Score, digits: int, seeds: int) -> str:
-    over = f" over {seeds} seeds" if seeds > 1 else ""
-    return f"{fixed(score.mean, digits)} ± {fixed(score.std, digits)}{over}"
-
-
-def _compared(
-    facts: EvaluationFacts, after: Score, digits: int
-) -> tuple[Literal["better", "worse", "level"], str]:
-    sign = 1 if facts.larger_is_better else -1
-    change = sign * (after.mean - facts.base.mean)
-    if not math.isfinite(change):
-        return "level", "The metric could not be computed."
-    wins = sum(sign * (w - b) > 0 for b, w in zip(facts.base.values, after.values, strict=False))
-    seeds = f"better on {wins} of {facts.seeds} seeds" if facts.seeds > 1 else "one seed only"
-    amount = _amount(abs(change), facts, digits)
-    if change == 0:
-        return "level", "No difference."
-    if abs(change) <= max(facts.base.std, after.std):
-        word = "better" if change > 0 else "worse"
-        return "level", f"No clear difference: {word} by {amount}, within the spread over seeds; {seeds}."
-    if change > 0:
-        return "better", f"Better by {amount}; {seeds}."
-    return "worse", f"Worse by {amount}; {seeds}. The new features do not help this model."
-
-
-def _amount(change: float, facts: EvaluationFacts, digits: int) -> str:
-    text = fixed(change, digits) if change >= 10.0**-digits else number(change, 2)
-    relative = not facts.larger_is_better and facts.base.mean
-    return f"{text} ({percent(change / abs(facts.base.mean))})" if relative else text
-
-
-def decimals(facts: EvaluationFacts) -> int:
-    """Return the decimals that show the finer of the two spreads with two digits."""
-    scores = [s for s in (facts.base, facts.with_features) if s is not None]
-    sizes = [s.std for s in scores if math.isfinite(s.std) and s.std > 1e-9] or [
-        abs(s.mean) / 100 for s in scores if abs(s.mean) > 1e-300 and math.isfinite(s.mean)
-    ]
-    return min(max(1 - math.floor(math.log10(min(sizes))), 0), 6) if sizes else 4
-
-
-def found(report: Report) -> str:
-    """Say what stands behind the number of selected features."""
-    selection, space = report.selection, report.space
-    last = selection.rounds[-1] if selection.rounds else None
-    if not space.universe.raw:
-        return "The universe is empty: no operator takes these features."
-    if not space.pool.raw:
-        return "The pool is empty: the gates admit no candidate, so there was nothing to score."
-    if not selection.selected:
-        if report.spec.get("selection", {}).get("keep") == 0:
-            return "The spec keeps no feature (selection.keep is 0)."
-        if not selection.survivors:
-            return "No candidate of the pool could be scored."
-        if selection.choice:
-            return "No number of features helps surely enough on rows that the search had not seen."
-        return f"None of the {thousands(selection.survivors)} survivors was kept."
-    if last and not last.positive:
-        return "No candidate had a gain above 0 in the last round; the best of them were ranked all the same."
-    without = sum(f.gain <= 0 for f in selection.selected)
-    text = f"The first by rank of {thousands(selection.survivors)} survivors"
-    return f"{text}; {thousands(without)} without a gain above 0." if without else f"{text}."
 
 
 @dataclass(frozen=True)
@@ -379,6 +202,38 @@ def losses(report: Report) -> list[Loss]:
     why = "ranked below the features kept" if selection.selected else none
     rows.append(Loss("Selection", unchosen, why))
     return [r for r in rows if r.candidates > 0]
+
+
+def evaluation_facts(facts: EvaluationFacts | None) -> list[tuple[str, str]]:
+    """Return what is told of an evaluation beside its scores."""
+    if facts is None:
+        return []
+    told = [("Models stop by", facts.stopping)] if facts.stopping else []
+    for name, score in (("original features", facts.base), ("new features too", facts.with_features)):
+        if score is not None and score.trees:
+            trees = " · ".join(map(thousands, score.trees))
+            told.append((f"Trees by seed, {name}", trees))
+    difference = facts.difference
+    if difference is not None and difference.error is not None:
+        digits = decimals(facts)
+        low, high = (number(bound, 4) for bound in (difference.low, difference.high))
+        told.append(("Difference", f"{number(difference.mean, 4)} ± {fixed(difference.error, digits)}"))
+        told.append(
+            ("95 % interval", f"{low} to {high}, over {thousands(difference.units)} {difference.unit}")
+        )
+        told.append(("Spread over seeds", fixed(difference.spread, digits)))
+    return told
+
+
+def worths(selected: Sequence[SelectedFacts]) -> list[tuple[list[str], float, float | None]]:
+    """Return the worth of features, or of groups that stand for each other, the most first."""
+    formulas = {s.name: s.formula for s in selected}
+    found: dict[str, tuple[list[str], float, float | None]] = {}
+    for feature in selected:
+        if feature.worth is not None and not set(feature.worth.together) & found.keys():
+            names = [feature.formula, *(formulas[name] for name in feature.worth.together)]
+            found[feature.name] = names, feature.worth.mean, feature.worth.error
+    return sorted(found.values(), key=lambda row: -row[1])
 
 
 def failure_groups(failures: Sequence[FailureFacts]) -> list[tuple[str, str, int]]:
@@ -491,7 +346,7 @@ def strip(facts: EvaluationFacts | None) -> Strip | None:
     tracks = [
         Track(
             name,
-            _spread(s, digits, 1),
+            spread_text(s, digits, 1),
             place(s.mean),
             (place(s.mean - s.std), place(s.mean + s.std)),
             [place(v) for v in s.values],

@@ -171,6 +171,16 @@ class ShapeFacts(Part):
     )
 
 
+class WorthFacts(Part):
+    """What a feature is worth on the test rows: how much worse the metric is without it."""
+
+    mean: float = Field(description="Positive where the feature helps, whatever the metric's direction.")
+    error: float | None = Field(description="Standard error over test rows, or groups; null of one alone.")
+    together: list[str] = Field(
+        [], description="Other features that were left out with it: they stand for each other."
+    )
+
+
 class SelectedFacts(Part):
     """A selected feature."""
 
@@ -184,6 +194,7 @@ class SelectedFacts(Part):
     importance: float
     words: str = Field("", description="What it is, in words; of selected features.")
     shape: ShapeFacts | None = Field(None, description="Of the first 20 selected features.")
+    worth: WorthFacts | None = Field(None, description="Of selected features that were evaluated.")
 
 
 class FailureFacts(Part):
@@ -242,6 +253,25 @@ class Score(Part):
     mean: float
     std: float = Field(description="Standard deviation over seeds (ddof 0).")
     values: list[float]
+    trees: list[int] = Field([], description="Trees of each model; none where models have no rounds.")
+
+
+class DifferenceFacts(Part):
+    """A paired difference of two scores on the same test rows, averaged over seeds."""
+
+    mean: float = Field(description="The second score minus the first.")
+    error: float | None = Field(description="Standard error over units; null of one alone.")
+    low: float | None = Field(description="Confidence interval over units, at 95 %; null of one alone.")
+    high: float | None
+    units: int
+    unit: Literal["test rows", "groups of test rows", "blocks of test rows"] = Field(
+        description="What counts as independent: rows, or what the split keeps together; of a metric without "
+        "a formula, random blocks of these."
+    )
+    spread: float = Field(description="Standard deviation of the difference over seeds (ddof 0).")
+    verdict: Literal["better", "worse", "no difference"] = Field(
+        description="Whether the interval lies on one side of 0."
+    )
 
 
 class EvaluationFacts(Part):
@@ -254,6 +284,8 @@ class EvaluationFacts(Part):
     seeds: int = Field(description="Seeds 0 to so many, less one.")
     base: Score
     with_features: Score | None = Field(description="None where no feature was selected.")
+    stopping: str = Field("", description="What models stopped by on the selection rows.")
+    difference: DifferenceFacts | None = Field(None, description="With features minus base.")
 
 
 class StepTime(Part):

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from scopefe.report.html import NOTHING
+from scopefe.report.numbers import NOTHING
 
 Format = Callable[[Any], str]
 

@@ -21,6 +21,7 @@ from scopefe.run.gating import admit
 from scopefe.run.progress import Listener, silent
 from scopefe.run.store import Store
 from scopefe.run.workbench import Context, Workbench
+from scopefe.score.categories import LEVELS
 from scopefe.space.context import NeedsDataError, Sample
 from scopefe.space.graph import Graph, key_of
 from scopefe.space.pool import read_pool, write_pool
@@ -198,12 +199,17 @@ def _compile(
     graph.add("source", source["source"]["type"], reads=dataset.fingerprint if dataset else key_of(source))
     graph.add("kinds", "openfe-rule", ["source"], source["features"])
     operators = resolved_operators(spec)
-    universe = Universe(list(kinds), list(kinds.values()), operators, spec.operators.directions)
+    levels = LEVELS if spec.selection.declares_categories else None
+    universe = Universe(list(kinds), list(kinds.values()), operators, spec.operators.directions, levels)
     graph.add(
         "universe",
         "enumeration",
         ["kinds"],
-        {"operators": [o.name for o in operators], "directions": spec.operators.directions},
+        {
+            "operators": [o.name for o in operators],
+            "directions": spec.operators.directions,
+            "categories": spec.selection.categories,
+        },
         version=key_of([o.version for o in operators]),
     )
     result = Compiled(spec, universe, Scope.everything(universe), graph, bench=bench, data=dataset)

@@ -11,54 +11,47 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from narwhals.typing import IntoDataFrame
 
 import scopefe
 from scopefe.components import Array
 from scopefe.data.dataset import Dataset
+from scopefe.data.splits import Rows
 from scopefe.errors import RunError
 from scopefe.evaluate.choosing import Choice
-from scopefe.evaluate.downstream import (
-    Matrix,
-    evaluate,
-    fitted_features,
-    metric_of,
-    originals,
-    transductive_features,
-)
-from scopefe.evaluate.learners import require, version_of
+from scopefe.evaluate.learners import require
+from scopefe.evaluate.metrics import stopping_of
+from scopefe.evaluate.outcome import Outcome
 from scopefe.recipe.fitting import described
 from scopefe.recipe.recipe import Recipe
 from scopefe.report import build, tracking
 from scopefe.report.html import brief, render
 from scopefe.report.model import (
     DataFacts,
-    EvaluationFacts,
     Report,
     StepTime,
     StopFacts,
     Volatile,
 )
 from scopefe.run.budgets import Stop, Watch
-from scopefe.run.code import code_key
 from scopefe.run.compiling import Compiled, compile
 from scopefe.run.estimating import peak_bytes
+from scopefe.run.evaluating import evaluated
 from scopefe.run.progress import Listener, silent
 from scopefe.run.selecting import keep, recipe_of, select
 from scopefe.run.store import Store
-from scopefe.run.workbench import Timing, Workbench
+from scopefe.run.workbench import Timing
 from scopefe.score.baseline import BaselineScores
 from scopefe.score.featureboost import Block
 from scopefe.score.selection import Selected
-from scopefe.space.graph import key_of
 from scopefe.spec.models import Spec
 
 FEATURE_ENGINEERING = (
@@ -72,7 +65,7 @@ FEATURE_ENGINEERING = (
     "choice",
     "openfe",
 )
-NOISY, FEW_TREES = 0.25, 5
+NOISY, FEW_TREES, ROWS = 0.25, 5, "rows.parquet"
 EVERY_FAILED = "every candidate failed, so nothing could be selected; the report says why"
 
 _log = logging.getLogger(__name__)
@@ -162,9 +155,12 @@ def execute(
     compiled = compile(spec, data=data, pool=pool, store=store, listener=listener)
     assert compiled.bench is not None
     with closing(compiled.bench.engine):
+        assert compiled.data is not None
+        stopping_of(compiled.data.labels.task, spec.evaluation)
         found = _search(compiled, watch)
         report = _report(compiled, found, watch, started)
-    folder = _write(report, found.recipe, spec, started) if write else None
+    assert compiled.data is not None
+    folder = _write(report, found.recipe, compiled.data.source_rows(), spec, started) if write else None
     if spec.report.mlflow is not None:
         tracking.track(spec.report.mlflow, report, folder)
     run = Run(report, found.recipe, folder)
@@ -190,8 +186,8 @@ class Found:
         Why so many are kept, of ``keep: auto``.
     recipe
         The features, fitted on the development rows.
-    evaluation
-        Scores before and after; None where there was no evaluation.
+    outcome
+        What the evaluation found; None where there was none.
     """
 
     block: Block | None
@@ -200,7 +196,7 @@ class Found:
     kept: Array
     choice: Choice | None
     recipe: Recipe
-    evaluation: EvaluationFacts | None
+    outcome: Outcome | None
 
 
 def _search(compiled: Compiled, watch: Watch) -> Found:
@@ -216,8 +212,8 @@ def _search(compiled: Compiled, watch: Watch) -> Found:
     _extend(compiled, compiled.spec, selected, watch.stop)
     recipe = recipe_of(compiled, data.development, selected, kept, compiled.graph["recipe"].key)
     recipe = described(recipe, data.development)
-    evaluation = _evaluate(compiled, data, recipe, kept, watch)
-    return Found(block, scores, selected, kept, choice, recipe, evaluation)
+    outcome = evaluated(compiled, recipe, kept, watch)
+    return Found(block, scores, selected, kept, choice, recipe, outcome)
 
 
 def _report(compiled: Compiled, found: Found, watch: Watch, started: datetime.datetime) -> Report:
@@ -249,10 +245,11 @@ def _report(compiled: Compiled, found: Found, watch: Watch, started: datetime.da
             found.recipe,
             dataset,
             found.choice,
+            () if found.outcome is None else found.outcome.worth,
             compiled.protocol,
             _stop_facts(watch.stop),
         ),
-        evaluation=found.evaluation,
+        evaluation=None if found.outcome is None else build.evaluation_facts(spec, dataset, found.outcome),
         notes=list(_notes(compiled, facts, found, watch.stop)),
         volatile=Volatile(
             started=started.isoformat(timespec="seconds"),
@@ -299,71 +296,6 @@ def _extend(compiled: Compiled, spec: Spec, selected: Selected, stop: Stop | Non
     graph.add("report", "report", ["evaluation", "recipe"])
 
 
-def _evaluate(
-    compiled: Compiled, data: Dataset, recipe: Recipe, kept: Array, watch: Watch
-) -> EvaluationFacts | None:
-    """Measure before and after, on the test rows."""
-    spec, bench, universe = compiled.spec, compiled.bench, compiled.universe
-    assert bench is not None
-    settings = spec.evaluation
-    if not settings.seeds or not len(data.rows.test) or watch.stops("evaluation"):
-        return None
-    benchmark = settings.protocol == "benchmark"
-
-    @cache
-    def base() -> Matrix:
-        return originals(data, benchmark=benchmark)
-
-    @cache
-    def extended() -> Matrix:
-        new = transductive_features(data, recipe) if benchmark else fitted_features(data, recipe)
-        return base().beside(new)
-
-    with bench.step("evaluation", settings.seeds * (1 + bool(recipe.features))) as advance:
-        before = _measure(bench, data, base, [code_key()], advance)
-        after = None
-        if recipe.features:
-            features = [code_key(universe.operators), universe.key, kept.tolist()]
-            after = _measure(bench, data, extended, features, advance)
-    if not np.isfinite([*before, *(after or ())]).all():
-        return None
-    return build.evaluation_facts(metric_of(data.labels.task, settings.metric), spec, before, after)
-
-
-def _measure(
-    bench: Workbench,
-    data: Dataset,
-    matrix: Callable[[], Matrix],
-    features: list[Any],
-    advance: Callable[[int], None],
-) -> list[float]:
-    """Return the metric per seed; `features` tells the matrix from all others of the same data."""
-    settings = bench.spec.evaluation
-
-    def compute(seeds: Array) -> Iterable[tuple[float]]:
-        scores = evaluate(
-            data,
-            matrix(),
-            bench.engine,
-            learner=settings.learner.learner,
-            parameters=settings.learner.parameters,
-            metric=settings.metric,
-            seeds=seeds.tolist(),
-            max_trees=settings.max_trees,
-            early_stopping=settings.early_stopping,
-            advance=advance,
-        )
-        return ((score,) for score in scores)
-
-    protocol = settings.model_dump(mode="json", exclude={"seeds"})
-    package = version_of(settings.learner.learner)
-    key = key_of(["evaluation", data.fingerprint, data.test_fingerprint, protocol, package, features])
-    about, seeds = bench.about("evaluation", data), np.arange(settings.seeds)
-    found = bench.store.vector(key, seeds, compute, bench.disk, about, advance)
-    scores: list[float] = found.values[:, 0].tolist()
-    return scores
-
-
 def _notes(compiled: Compiled, facts: DataFacts, found: Found, stop: Stop | None) -> Iterator[str]:
     """Say what a reader should know."""
     data, spec = compiled.data, compiled.spec
@@ -375,9 +307,9 @@ def _notes(compiled: Compiled, facts: DataFacts, found: Found, stop: Stop | None
         yield f"Ended before {stop.before}: execution.budget.{stop.budget} is spent."
         if stop.budget != "max_candidates":
             yield "Where a run ends by this budget depends on the machine, and so does what it found."
-    elif found.evaluation is None and spec.evaluation.seeds and len(data.rows.test):
+    elif found.outcome is None and spec.evaluation.seeds and len(data.rows.test):
         yield "There is no evaluation: its metric has no value on the test rows, perhaps for lack of a class."
-    elif found.evaluation is None:
+    elif found.outcome is None:
         yield "There was no evaluation: no seeds, or no test rows."
     constant = [f.name for f in facts.features if f.distinct + bool(f.missing) < 2]
     if constant:
@@ -424,6 +356,13 @@ def _notes_on_selection(compiled: Compiled, found: Found, stop: Stop | None) -> 
             f"The attribution's model stopped at tree {ranked.trees}: {without:,} of "
             f"{len(ranked.candidates):,} survivors have no importance, and are ranked by gain."
         )
+    importances = dict(zip(ranked.candidates.tolist(), ranked.importances.tolist(), strict=True))
+    unused = sum(importances[i] <= 0 for i in found.kept.tolist())
+    if unused:
+        yield (
+            f"{unused} of {len(found.kept)} selected features have no importance in the attribution's model: "
+            "they are ranked by gain."
+        )
     choice = found.choice
     if choice is not None and not choice.rows:
         yield "Nothing is kept: no rows could be left out of the search, to decide how many features help."
@@ -447,14 +386,15 @@ def _check_writable(runs: Path) -> None:
         raise RunError(f"execution.runs: no folder can be made in {str(there)!r}")
 
 
-def _write(report: Report, recipe: Recipe, spec: Spec, started: datetime.datetime) -> Path:
-    """Write report and recipe into a folder that appears only when it is whole."""
+def _write(report: Report, recipe: Recipe, rows: Rows, spec: Spec, started: datetime.datetime) -> Path:
+    """Write report, recipe and the roles of rows into a folder that appears only when it is whole."""
     runs = Path(spec.execution.runs)
     runs.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=".", dir=runs))
     try:
         work.chmod(0o755)
         recipe.save(work / "recipe.json")
+        pq.write_table(pa.table(rows.by_role()), work / ROWS, compression="zstd")
         base = f"{re.sub(r'[^A-Za-z0-9._-]+', '-', spec.name).strip('.-') or 'run'}-{started:%Y%m%d-%H%M%S}"
         names = itertools.chain([base], (f"{base}-{number}" for number in itertools.count(2)))
         return next(folder for name in names if _written(work, folder := runs / name, report, spec))
@@ -493,6 +433,8 @@ def summary(run: Run) -> dict[str, Any]:
     def score(value: Any) -> dict[str, float] | None:
         return None if value is None else {"mean": value.mean, "std": value.std}
 
+    difference = None if facts is None else facts.difference
+
     def written(name: str) -> str | None:
         return str(run.folder / name) if run.folder and (run.folder / name).is_file() else None
 
@@ -508,4 +450,5 @@ def summary(run: Run) -> dict[str, Any]:
         "metric": None
         if facts is None
         else {"name": facts.metric, "base": score(facts.base), "with_features": score(facts.with_features)},
+        "difference": None if difference is None else difference.model_dump(),
     }

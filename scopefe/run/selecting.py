@@ -12,7 +12,6 @@ from scopefe.components import Array
 from scopefe.data.table import Table
 from scopefe.errors import DataError
 from scopefe.evaluate.choosing import PARTS, Choice, Trial, choose, considered
-from scopefe.evaluate.downstream import fitted_features, originals
 from scopefe.evaluate.learners import version_of
 from scopefe.recipe.fitting import fit_recipe
 from scopefe.recipe.recipe import Recipe
@@ -155,7 +154,7 @@ def _trial(compiled: Compiled, selected: Selected, ranked: Array) -> Trial:
     data = compiled.data
     assert data is not None
     recipe = recipe_of(compiled, data.development, selected, ranked, key="")
-    return Trial(data, originals(data, benchmark=False), fitted_features(data, recipe))
+    return Trial(data, recipe.matrix(data.table))
 
 
 def _learner(spec: Spec) -> dict[str, Any]:
@@ -194,5 +193,11 @@ def recipe_of(compiled: Compiled, table: Table, selected: Selected, kept: Array,
     ]
     assert compiled.data is not None
     return fit_recipe(
-        spec.name, key, table, chosen, spec.data.features.missing_as, time_parts=compiled.data.time_parts
+        spec.name,
+        key,
+        table,
+        chosen,
+        spec.data.features.missing_as,
+        time_parts=compiled.data.time_parts,
+        levels=universe.levels,
     )

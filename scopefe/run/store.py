@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from scopefe.score.featureboost import Failure
 
 FLUSH_SECONDS = 3.0
 
-Values = tuple[float, ...]
+Values = Sequence[float] | Array
 Compute = Callable[[Array], Iterable[Values | Failure]]
 
 

@@ -9,11 +9,11 @@ from typing import Literal
 import lightgbm as lgb
 import numpy as np
 
-from scopefe.components import Array
+from scopefe.components import CAT, Array
 from scopefe.data.table import Table, finite
 from scopefe.score.boosting import CELLS_AT_ONCE, Design, Part, boost, parameters, raw_scores, threads_for
 from scopefe.score.engine import Engine
-from scopefe.score.featureboost import Block, Failure, compute
+from scopefe.score.featureboost import Block, Failure, compute, model_values
 from scopefe.score.held_out import held_out_gains
 from scopefe.space.universe import Universe
 
@@ -106,15 +106,18 @@ def attribute(
 
 
 class _Columns:
-    """Model columns: candidates, then features; infinite values are missing, codes are numbers.
+    """Model columns: candidates, then features; infinite values are missing.
 
-    A candidate that cannot be computed is missing throughout, so that no model uses it.
+    Categories are those that the recipe declares; as OpenFE treats them, codes of candidates are numbers, and
+    missing is a category of an original feature. A candidate that cannot be computed is missing throughout,
+    so that no model uses it.
     """
 
     def __init__(self, universe: Universe, candidates: Array, table: Table) -> None:
         self.failures: dict[int, Failure] = {}
         self._universe, self._candidates, self._table = universe, candidates, table
         self._decoded = universe.decode(candidates)
+        self._declared = universe.levels is not None
 
     def __len__(self) -> int:
         return len(self._candidates) + len(self._table)
@@ -122,10 +125,10 @@ class _Columns:
     def __call__(self, place: int) -> Array:
         feature = place - len(self._candidates)
         if feature >= 0:
-            return self._table.passing(feature).model_values()
-        operator, left, right = (int(column[place]) for column in self._decoded)
+            original = self._table.passing(feature)
+            return original.declared_values() if self._declared else original.model_values()
         try:
-            return finite(compute(self._universe.operators[operator], self._table, left, right))
+            return self._candidate(place)[0]
         except Exception as error:
             candidate = int(self._candidates[place])
             formula = self._universe.expression(candidate).formula
@@ -133,14 +136,31 @@ class _Columns:
             self.failures[place] = Failure(candidate, formula, "attribution", text)
             return np.full(self._table.rows, np.nan)
 
+    def _candidate(self, place: int) -> tuple[Array, bool]:
+        """Return the values of a candidate, and whether they are categories."""
+        operator, left, right = (int(column[place]) for column in self._decoded)
+        if self._declared:
+            values, categorical = model_values(self._universe, self._table, operator, left, right)
+            return finite(values), categorical
+        return finite(compute(self._universe.operators[operator], self._table, left, right)), False
+
+    def _is_categorical(self, place: int) -> bool:
+        if not self._declared or self._universe.operators[self._decoded[0][place]].gives != CAT:
+            return False
+        try:
+            return self._candidate(place)[1]
+        except Exception:  # told when its column is made
+            return False
+
     def release(self) -> None:
         """Drop the columns that candidates are made of, where these are more than are binned at once."""
         if len(self._table) * self._table.rows > CELLS_AT_ONCE:
             self._table.forget()
 
     def categorical(self) -> list[int]:
-        """Return the positions of the features that are categorical."""
-        return [len(self._candidates) + i for i in self._table.categorical()]
+        """Return the positions of the columns that are categorical."""
+        candidates = [i for i in range(len(self._candidates)) if self._is_categorical(i)]
+        return [*candidates, *(len(self._candidates) + i for i in self._table.categorical())]
 
 
 def _permuted_loss(booster: lgb.Booster, held: Part, block: Block, column: int, threads: int) -> float:

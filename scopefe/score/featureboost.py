@@ -13,6 +13,7 @@ import numpy as np
 from scopefe.components import CAT, Array, Operator
 from scopefe.data.table import Table
 from scopefe.score.boosting import Part, Rows, parameters, train
+from scopefe.score.categories import Categories
 from scopefe.score.engine import Engine
 from scopefe.score.objective import Objective
 from scopefe.space.universe import Universe
@@ -135,7 +136,7 @@ class Evaluator(Protocol):
         block
             The rows.
         values
-            float64, shape (rows,); codes from 0 where `categorical`.
+            float64, shape (rows,); codes from 0 where `categorical`, NaN where there is none.
         categorical
             Whether the values are categories.
         """
@@ -190,6 +191,34 @@ def compute(operator: Operator, table: Table, left: int, right: int) -> Array:
     return operator.apply(operator.fit(*columns), *columns)
 
 
+def model_values(
+    universe: Universe, table: Table, operator: int, left: int, right: int
+) -> tuple[Array, bool]:
+    """Return a candidate's values as a model is given them, and whether they are categories.
+
+    Where the universe has `levels`, these are the recipe's values; otherwise, as in OpenFE, a category-valued
+    candidate is a category, and a missing one is a category of its own.
+
+    Parameters
+    ----------
+    operator
+        Its position among the operators.
+
+    Returns
+    -------
+    tuple
+        float64, shape (rows,), codes from 0 for categories; infinite values as they are.
+    """
+    chosen = universe.operators[operator]
+    values = compute(chosen, table, left, right)
+    if chosen.gives != CAT:
+        return values.astype(np.float64, copy=False), False
+    if universe.levels is None:
+        return (values + bool((values < 0).any())).astype(np.float64), True
+    categories = Categories.fitted(values, universe.levels)
+    return categories.values(values), not categories.as_number
+
+
 @dataclass(frozen=True)
 class Scoring:
     """The work of scoring: gives a candidate's gains, or says why there are none.
@@ -213,16 +242,10 @@ class Scoring:
 
     def __call__(self, candidate: tuple[int, int, int]) -> Gains | str:
         """Score the candidate of (operator, left, right); its values are dropped at once."""
-        operator, left, right = candidate
-        chosen = self.universe.operators[operator]
         try:
-            values = compute(chosen, self.table, left, right)
-            categorical = chosen.gives == CAT
-            if categorical and (values < 0).any():
-                values = values + 1
-            numbers = values.astype(np.float64, copy=False)
+            values, categorical = model_values(self.universe, self.table, *candidate)
             gains = tuple(
-                self.evaluator.gain(each.block, numbers[each.rows], categorical=categorical)
+                self.evaluator.gain(each.block, values[each.rows], categorical=categorical)
                 for each in self.measured
             )
             if any(map(math.isnan, gains)):

@@ -45,6 +45,9 @@ class Universe:
         The operators, in order.
     directions
         ``both`` enumerates one-way operators in both orders.
+    levels
+        A category-valued candidate with more levels is a number to models, the frequency of its category;
+        None: categories are treated as OpenFE does.
     """
 
     def __init__(
@@ -53,7 +56,9 @@ class Universe:
         kinds: Sequence[FeatureKind],
         operators: Sequence[Operator],
         directions: Literal["one", "both"] = "one",
+        levels: int | None = None,
     ) -> None:
+        self.levels = levels
         self.names = list(names)
         self.kinds = list(kinds)
         self.operators = list(operators)
@@ -80,12 +85,13 @@ class Universe:
 
     @property
     def key(self) -> str:
-        """Hash of the features, kinds, operators and directions."""
+        """Hash of the features, kinds, operators, directions and levels."""
         content = [
             self.names,
             self.kinds,
             [(o.name, o.version, o.signature) for o in self.operators],
             self.directions,
+            self.levels,
         ]
         return hashlib.blake2b(json.dumps(content).encode(), digest_size=16).hexdigest()
 

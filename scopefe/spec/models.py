@@ -378,6 +378,13 @@ class Selection(Section):
         description="Importance in one model of all survivors: total gain on the training rows, increase of "
         "the loss under permutation, or total gain on the selection rows.",
     )
+    categories: Literal["declared", "openfe"] = Field(
+        "declared",
+        description="How models are given features whose values are categories: `declared`, at every "
+        "step as the recipe gives them, new ones of more than 30 levels as the frequency of the category; "
+        "`openfe`, as the package does, new ones as categories where scored and evaluated, as numbers where "
+        "ranked.",
+    )
     keep: Literal["auto", "all"] | Annotated[int, Field(ge=0)] = Field(
         10,
         description="Features to keep; `auto`: as many as help on rows that no search has seen, or none; "
@@ -402,6 +409,11 @@ class Selection(Section):
     def gain_folds(self) -> int:
         """Number of gains of a candidate: one per fold where they are cross-fitted."""
         return self.folds if self.gain == "cross-fitted" else 1
+
+    @property
+    def declares_categories(self) -> bool:
+        """Whether categories are given to models as the recipe declares them; the openfe package cannot."""
+        return self.categories == "declared" and self.engine == "native"
 
     @property
     def blocks(self) -> int:
@@ -465,11 +477,20 @@ class Evaluation(Section):
         default=LearnerUse(learning_rate=0.05, colsample_bytree=0.8, subsample=0.8, subsample_freq=1),
         description="A learner by name, with parameters of its own; those given replace these as a whole.",
     )
+    worth: bool = Field(
+        True, description="Whether to measure what each new feature is worth, by models without it."
+    )
     metric: Annotated[str, AfterValidator(_scorer)] = Field(
         "auto", description="RMSE, ROC-AUC or accuracy by the task, or scikit-learn's name of a scorer."
     )
     max_trees: Count = 2000
-    early_stopping: Count = 50
+    early_stopping: Count = Field(50, description="Trees without improvement on the selection rows.")
+    stopping: Literal["auto", "loss", "metric", "error"] = Field(
+        "auto",
+        description="What models stop by: `loss`, squared error or log-loss; `metric`, what they are "
+        "measured by; `error`, the error rate of classes, as the OpenFE benchmark has it; `auto` is `error` "
+        "in `protocol: benchmark`, else the accuracy of several classes, else `loss`.",
+    )
 
 
 Size = Annotated[

@@ -48,17 +48,20 @@ class Kernel:
 def best_metric(block: Block, values: Array, *, categorical: bool = False) -> float | None:
     """Return the best metric on the measured rows of models of a single feature.
 
-    None where only LightGBM can tell: a rare case of rounding (see `Binned.size`), or very many categories.
+    None where only LightGBM can tell: a rare case of rounding (see `Binned.size`), very many categories, or
+    missing ones.
 
     Parameters
     ----------
     block
         The rows.
     values
-        float64, shape (rows,); codes from 0 where `categorical`.
+        float64, shape (rows,); codes from 0 where `categorical`, NaN where there is none.
     """
     sample = sampled_rows(block.fitted)
     if categorical:
+        if np.isnan(values).any():
+            return None
         codes = values.astype(np.int64)
         if codes.max() > MAX_CODE:
             return None
