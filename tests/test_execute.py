@@ -130,8 +130,11 @@ def test_summary_is_what_execute_prints_as_json(tmp_path, store):
     done = run("scope-fe", tmp_path, store=store)
     printed = json.loads(json.dumps(summary(done)))
     assert list(printed) == [
-        "name", "run_dir", "report", "recipe", "run_seconds", "run_stored_seconds", "selected", "metric",
+        "name", "run_dir", "report", "recipe", "run_seconds", "run_stored_seconds", "selected", "features",
+        "metric",
     ]  # fmt: skip
+    assert list(printed["features"].values()) == printed["selected"]
+    assert list(printed["features"]) == [f.name for f in done.recipe.features]
     assert set(printed["metric"]) == {"name", "base", "with_features"}
     assert set(printed["metric"]["base"]) == {"mean", "std"}
 

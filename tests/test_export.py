@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -207,10 +208,11 @@ def test_every_dialect_is_read_back(dialect, create_tables):
     assert {"a", "b", "a_b", "", "é", "u", "v", "inf"} <= found
 
 
-def test_names_that_a_dialect_would_not_take():
+def test_names_of_older_recipes_that_a_dialect_would_not_take():
     long = "a" * 80
     frame = pd.DataFrame({long: [1.0, 2.0], f"{long}b": [1.0, 3.0], "é": [1.0, 2.0], "è": [3.0, 4.0]})
     recipe = fit(frame, ("abs", long), ("abs", f"{long}b"), ("abs", "é"), ("abs", "è"))
+    recipe = replace(recipe, features=tuple(replace(f, name=f.formula) for f in recipe.features))
     names = {d: parsed(to_sql(recipe, dialect=d, keep=["id"]), d)[-1].named_selects for d in DIALECTS}
     assert names["postgres"] == ["id", f"abs({'a' * 59}", f"abs({'a' * 57}_2", "abs(é)", "abs(è)"]
     assert names["bigquery"] == ["id", f"abs_{long}_", f"abs_{long}b_", "abs___", "abs____2"]
@@ -347,7 +349,7 @@ def test_sql_that_cannot_be_read():
     [
         ({"dialect": "postgre"}, ComponentError, "unknown dialect 'postgre'; did you mean 'postgres'?"),
         ({"table": ""}, RecipeError, "'' is no name of a table in duckdb"),
-        ({"keep": ["abs(x)"]}, RecipeError, "the column to keep 'abs(x)' has the name of a feature"),
+        ({"keep": ["abs_x"]}, RecipeError, "the column to keep 'abs_x' has the name of a feature"),
     ],
 )
 def test_options_that_do_not_fit(options, error, said):

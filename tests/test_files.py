@@ -28,7 +28,7 @@ def test_a_text_file_is_transformed_part_by_part_and_keeps_its_spelling(tmp_path
     found = read_csv(target, dtype=str, keep_default_na=False)
     written = read_csv(source, dtype=str, keep_default_na=False)
     pd.testing.assert_frame_equal(found[list(written)], written)
-    assert found["(x*n)"].tolist() == ["1.5", "", "", "8.0"]
+    assert found["x_times_n"].tolist() == ["1.5", "", "", "8.0"]
 
 
 @pytest.mark.parametrize("to", ["parquet", "feather", "csv"])

@@ -53,7 +53,7 @@ def test_a_frozen_spec_finds_the_same_features_whatever_they_are_worth():
     assert {i.name: i for i in run.recipe.inputs} == {i.name: i for i in recipe.inputs}
     again = scopefe.execute(scopefe.load_spec(frozen(run.recipe)), data=frame, write=False).recipe
     assert {f.name for f in again.features} == set(expected)
-    pd.testing.assert_frame_equal(again.transform(frame)[run.recipe.formulas], run.recipe.transform(frame))
+    pd.testing.assert_frame_equal(again.transform(frame)[list(run.recipe.names)], run.recipe.transform(frame))
 
 
 def test_kinds_are_those_of_the_recipe():

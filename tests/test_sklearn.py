@@ -57,11 +57,11 @@ def test_features_are_found_and_come_after_the_columns():
     before = frame.copy()
     found = small().fit(frame, y)
     after = found.transform(frame)
-    assert "(x0*x2)" in found.get_feature_names_out()
+    assert "x0_times_x2" in found.get_feature_names_out()
     assert list(after) == list(found.get_feature_names_out())
     assert list(after)[:4] == list(frame)
     pd.testing.assert_frame_equal(after[list(frame)], frame)
-    np.testing.assert_array_equal(after["(x0*x2)"], frame["x0"] * frame["x2"])
+    np.testing.assert_array_equal(after["x0_times_x2"], frame["x0"] * frame["x2"])
     pd.testing.assert_frame_equal(frame, before)
     assert found.report_.selection.selected[0].formula == "(x0*x2)"
     alone = small(passthrough=False).fit(frame, y)

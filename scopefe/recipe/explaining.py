@@ -66,7 +66,7 @@ def explain(recipe: Recipe) -> list[Explanation]:
         Explanation(
             rank,
             f.name,
-            f.expression.formula,
+            f.formula,
             _words(f),
             latex(f.operator, f.inputs),
             f.operator.name,

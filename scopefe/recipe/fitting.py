@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -13,6 +13,7 @@ from scopefe.data.datetimes import TimePart
 from scopefe.data.table import Feature, Table, arguments_of, held_by
 from scopefe.recipe.distribution import Distribution
 from scopefe.recipe.inputs import Input, Original
+from scopefe.recipe.naming import column_names
 from scopefe.recipe.recipe import FittedFeature, Recipe
 from scopefe.score.categories import Categories
 from scopefe.space.expression import Apply, Expression, Leaf
@@ -26,6 +27,7 @@ def fit_recipe(
     missing_as: str | None = None,
     time_parts: Mapping[str, TimePart] | None = None,
     levels: int | None = None,
+    taken: Iterable[str] = (),
 ) -> Recipe:
     """Fit selected features, and note what the original ones are to a model.
 
@@ -42,12 +44,14 @@ def fit_recipe(
     levels
         A feature whose values are categories of more levels is a number, the frequency of its category; None:
         a category in any case.
+    taken
+        Names of columns that are no features: no new column has one of them.
     """
     parts = time_parts or {}
     position = {n: i for i, n in enumerate(table.names)}
     used: dict[str, Feature] = {}
     features = []
-    names = feature_names([e for e, *_ in chosen], set(table.names))
+    names = column_names([e for e, *_ in chosen], [*table.names, *taken])
     for new, (expression, operator, gain, importance) in zip(names, chosen, strict=True):
         assert isinstance(expression, Apply)
         inputs = [cast(Leaf, a).name for a in expression.arguments]
@@ -105,15 +109,3 @@ def compact(feature: Feature) -> Feature:
         feature.values,
         Keys(codes.astype(np.int64) - missing, feature.codes.labels[used[missing:]]),
     )
-
-
-def feature_names(expressions: Sequence[Expression], taken: set[str]) -> list[str]:
-    """Return names of new columns: the formula, made unique among the table's columns."""
-    names: list[str] = []
-    for expression in expressions:
-        name, number = expression.formula, 2
-        while name in taken:
-            name, number = f"{expression.formula} #{number}", number + 1
-        taken = taken | {name}
-        names.append(name)
-    return names

@@ -65,6 +65,11 @@ class FittedFeature:
         return f"<FittedFeature {self.name!r}>"
 
     @property
+    def formula(self) -> str:
+        """What it computes, as OpenFE writes it."""
+        return self.expression.formula
+
+    @property
     def inputs(self) -> list[str]:
         """Names of the recipe's inputs that it reads."""
         return [cast(Leaf, a).name for a in self.expression.arguments]
@@ -122,7 +127,12 @@ class Recipe:
     @property
     def formulas(self) -> list[str]:
         """The features as OpenFE writes them."""
-        return [f.expression.formula for f in self.features]
+        return [f.formula for f in self.features]
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The formula of each new column, by its name."""
+        return {f.name: f.formula for f in self.features}
 
     def __repr__(self) -> str:
         return f"<Recipe {self.name!r}: {len(self.features)} features of {len(self.inputs)} columns>"
@@ -335,7 +345,7 @@ def _feature_json(number: int, feature: FittedFeature, tables: dict[str, Array] 
         known["categories"] = {"as_number": feature.categories.as_number, "counts": counts}
     return {
         "name": feature.name,
-        "formula": feature.expression.formula,
+        "formula": feature.formula,
         "expression": feature.expression.to_json(),
         "operator": {
             "name": feature.operator.declared or feature.operator.name,

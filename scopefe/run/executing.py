@@ -447,6 +447,7 @@ def summary(run: Run) -> dict[str, Any]:
         "run_stored_seconds": report.volatile.run_stored_seconds,
         "never_tried": report.space.never_tried,
         "selected": [s.formula for s in report.selection.selected],
+        "features": run.recipe.names,
         "metric": None
         if facts is None
         else {"name": facts.metric, "base": score(facts.base), "with_features": score(facts.with_features)},

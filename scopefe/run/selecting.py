@@ -191,13 +191,15 @@ def recipe_of(compiled: Compiled, table: Table, selected: Selected, kept: Array,
             universe.expressions(kept), universe.decode(kept)[0], kept.tolist(), strict=True
         )
     ]
-    assert compiled.data is not None
+    data = compiled.data
+    assert data is not None
     return fit_recipe(
         spec.name,
         key,
         table,
         chosen,
         spec.data.features.missing_as,
-        time_parts=compiled.data.time_parts,
+        data.time_parts,
         levels=universe.levels,
+        taken=data.dropped,
     )
