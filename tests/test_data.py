@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import importlib.metadata
 from pathlib import Path
 from typing import Any
 
@@ -421,6 +422,24 @@ def test_a_file_that_a_package_ships():
     assert refused(None, source=unknown) == (
         "the data comes with the package no-such-thing: pip install no-such-thing"
     )
+
+
+@pytest.mark.parametrize(
+    ("distribution", "what"),
+    [("scikit-lego", "'scopefe[examples]'"), ("Scikit.LEGO", "'scopefe[examples]'"), ("ruff", "ruff")],
+)
+def test_an_extra_brings_a_package_that_is_not_installed(distribution, what, monkeypatch):
+    installed = importlib.metadata.distribution
+
+    def absent(name):
+        if name == distribution:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return installed(name)
+
+    monkeypatch.setattr(importlib.metadata, "distribution", absent)
+    source = {"type": "package", "distribution": distribution, "path": "table.csv"}
+    expected = f"the data comes with the package {distribution}: pip install {what}"
+    assert refused(None, source=source) == expected
 
 
 @pytest.mark.parametrize(

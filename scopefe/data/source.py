@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -209,10 +210,35 @@ def shipped_file(source: PackageSource) -> Path:
     try:
         distribution = importlib.metadata.distribution(source.distribution)
     except importlib.metadata.PackageNotFoundError:
+        what = requirement(source.distribution)
         raise DataError(
-            f"the data comes with the package {source.distribution}: pip install {source.distribution}"
+            f"the data comes with the package {source.distribution}: pip install {what}"
         ) from None
     path = Path(str(distribution.locate_file(source.path)))
     if not path.is_file():
         raise DataError(f"{source.distribution} {distribution.version} does not ship {source.path!r}")
     return path
+
+
+def requirement(distribution: str) -> str:
+    """Return what pip is told to install: an extra of scopefe's that brings a distribution, or its name."""
+    extra = _extras().get(_normalised(distribution))
+    return f"'scopefe[{extra}]'" if extra else distribution
+
+
+def _extras() -> dict[str, str]:
+    """Return the first extra of scopefe's that brings a distribution, by its normalised name."""
+    try:
+        required = importlib.metadata.requires("scopefe") or []
+    except importlib.metadata.PackageNotFoundError:
+        return {}
+    found: dict[str, str] = {}
+    for line in required:
+        name, extra = re.match(r"[\w.-]+", line), re.search(r"extra == ['\"]([^'\"]+)", line)
+        if name and extra and extra[1] != "dev":
+            found.setdefault(_normalised(name[0]), extra[1])
+    return found
+
+
+def _normalised(distribution: str) -> str:
+    return re.sub(r"[-_.]+", "-", distribution).lower()
