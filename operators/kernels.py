@@ -1,11 +1,13 @@
 """Compiled loops over rows.
 
-Each is compiled when it is first called, for the types that occur, and kept on disk; it runs without the
-interpreter lock. Values may be float32 or float64, codes are int64 and -1 where the key is missing.
+Each is compiled, for the types that occur, and kept on disk; it runs without the interpreter lock. A process
+that has not loaded numba interprets it for as long as that takes less time: a single row, and the next ones.
+Values may be float32 or float64, codes are int64 and -1 where the key is missing.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import partial, wraps
 from threading import Lock
@@ -21,18 +23,27 @@ VALUES = tuple(f"Array({kind}, 1, 'A', readonly=True)" for kind in ("float32", "
 DOUBLES = VALUES[1]
 CODES = "Array(int64, 1, 'A', readonly=True)"
 
+FEW = 100_000
+"""Elements of arguments that a kernel is interpreted for, in all its calls, before it is compiled."""
+
 _compiling = Lock()
 
 
 def kernel(*signatures: str) -> Callable[[F], F]:
-    """Compile a function for these argument types when it is first called."""
+    """Compile a function for these argument types, unless it is called for a few elements only."""
 
     def decorate(function: F) -> F:
         compiled: list[Callable[..., Any]] = []
+        seen = 0
 
         @wraps(function)
         def call(*arguments: Any) -> Any:
+            nonlocal seen
             if not compiled:
+                seen += sum(map(np.size, arguments))
+                if seen <= FEW and "numba" not in sys.modules:
+                    with np.errstate(all="ignore"):
+                        return function(*arguments)
                 with _compiling:
                     compiled.append(_compile(function, signatures))
             return compiled[0](*arguments)

@@ -10,14 +10,16 @@ import textwrap
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Annotated, Any, Literal, cast
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, create_model
 
 from scopefe.errors import ComponentError
+
+if TYPE_CHECKING:
+    from scopefe.parameters import Parameters
 
 Kind = Literal["numeric", "categorical", "any"]
 NUM: Kind = "numeric"
@@ -155,12 +157,6 @@ class Lookup:
     between: Array | None = None
 
 
-class Parameters(BaseModel):
-    """Base of every parameter model made from a component's signature."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
 @dataclass(frozen=True)
 class Source:
     """Where a component was declared."""
@@ -183,28 +179,44 @@ class Component:
         What a spec calls it.
     target
         The decorated function or class.
-    parameters
-        Pydantic model of its keyword-only arguments; unknown keys are errors.
+    keywords
+        Its keyword-only arguments.
     """
 
     name: str
     target: Callable[..., Any]
-    parameters: type[Parameters]
-    source: Source
-    doc: str
-    version: str
+    keywords: tuple[inspect.Parameter, ...]
 
     @classmethod
     def declaration(cls, name: str, target: Callable[..., Any]) -> dict[str, Any]:
         """Return the constructor arguments that can be read off the decorated object itself."""
-        return {
-            "name": name,
-            "target": target,
-            "parameters": parameters_of(name, target),
-            "source": source_of(target),
-            "doc": inspect.cleandoc(target.__doc__ or ""),
-            "version": code_version(target),
-        }
+        return {"name": name, "target": target, "keywords": keywords_of(name, target)}
+
+    @cached_property
+    def parameters(self) -> type[Parameters]:
+        """Pydantic model of the keyword-only arguments; unknown keys are errors."""
+        from scopefe.parameters import model_of
+
+        return model_of(self.name, self.keywords)
+
+    @property
+    def source(self) -> Source:
+        """Where it was declared."""
+        return source_of(self.target)
+
+    @property
+    def version(self) -> str:
+        """Hash of its code."""
+        return code_version(self.target)
+
+    def read_code(self) -> None:
+        """Read source and version now, while the file is what was loaded."""
+        _ = self.source, self.version
+
+    @property
+    def doc(self) -> str:
+        """Its docstring."""
+        return inspect.cleandoc(self.target.__doc__ or "")
 
     @property
     def summary(self) -> str:
@@ -267,7 +279,7 @@ class Operator(Component):
     @property
     def values(self) -> dict[str, Any]:
         """Value of every parameter, by name."""
-        return dict(self.bound) or self.parameters().model_dump()
+        return dict(self.bound) or (self.parameters().model_dump() if self.keywords else {})
 
     @cached_property
     def _instance(self) -> Any:
@@ -275,6 +287,8 @@ class Operator(Component):
 
     def bind(self, values: Mapping[str, Any]) -> Operator:
         """Return the operator with parameter values; values off the defaults show in its name."""
+        if not values and not self.keywords:
+            return self
         chosen = self.parameters.model_validate(dict(values))
         changed = chosen.model_dump(exclude_defaults=True)
         if not changed:
@@ -343,27 +357,25 @@ class Gate(Component):
         return self.target(context, scope, **{k: getattr(values, k) for k in type(values).model_fields})
 
 
-def parameters_of(name: str, target: Callable[..., Any]) -> type[Parameters]:
-    """Make the parameter model of a component from its keyword-only arguments.
+def keywords_of(name: str, target: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
+    """Return the keyword-only arguments of a component.
 
     Raises
     ------
     ComponentError
-        If an argument has no annotation.
+        If one has no annotation.
     """
     if inspect.isclass(target) and target.__init__ is object.__init__:
-        return create_model(f"{name} parameters", __base__=Parameters)
-    fields: dict[str, Any] = {}
-    for parameter in inspect.signature(target, eval_str=True).parameters.values():
-        if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
-            continue
+        return ()
+    given = inspect.signature(target, eval_str=True).parameters.values()
+    keywords = tuple(p for p in given if p.kind is inspect.Parameter.KEYWORD_ONLY)
+    for parameter in keywords:
         if parameter.annotation is inspect.Parameter.empty:
             raise ComponentError(f"parameter {parameter.name!r} of {name!r} needs a type annotation")
-        default = ... if parameter.default is inspect.Parameter.empty else parameter.default
-        fields[parameter.name] = (parameter.annotation, default)
-    return create_model(f"{name} parameters", __base__=Parameters, **fields)
+    return keywords
 
 
+@cache
 def source_of(target: Callable[..., Any]) -> Source:
     """Return the module, file and line of a declaration; unknown ones are named as such."""
     try:
@@ -373,6 +385,7 @@ def source_of(target: Callable[..., Any]) -> Source:
     return Source(target.__module__, file, line)
 
 
+@cache
 def code_version(target: Callable[..., Any]) -> str:
     """Return a hash of a component's code, inherited code included, that ignores comments and docstrings."""
     digest = hashlib.blake2b(digest_size=8)

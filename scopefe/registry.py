@@ -15,7 +15,7 @@ import importlib.util
 import logging
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -184,7 +184,7 @@ def operator(
         if (sql or python) and (isinstance(target, type) or {*takes, gives} != {NUM}):
             raise ComponentError(f"operator {name!r}: sql and python are for functions, from NUM to NUM")
         declaration = Component.declaration(name, target)
-        _check_templates(name, templates, len(takes), declaration["parameters"].model_fields)
+        _check_templates(name, templates, len(takes), [p.name for p in declaration["keywords"]])
         _target.get().operators.add(
             Operator(
                 **declaration,
@@ -263,11 +263,37 @@ def components(modules: Iterable[str | Path] = ()) -> Components:
     return result
 
 
+def operators(names: Collection[str], modules: Iterable[str | Path] = ()) -> Registry[Operator]:
+    """Return a registry that has operators of these names if there are such, and loads nothing it need not.
+
+    Parameters
+    ----------
+    names
+        As they were registered.
+    modules
+        Python files, or names of importable modules.
+
+    Raises
+    ------
+    ComponentError
+        If a module does not load.
+    """
+    modules = list(modules)
+    _load_built_in("scopefe.operators")
+    if not modules and all(name in _base.operators for name in names):
+        return _base.operators
+    return components(modules).operators
+
+
+def _load_built_in(package: str) -> None:
+    with collecting(_base):
+        importlib.import_module(package)
+
+
 @cache
 def _load_installed() -> None:
-    with collecting(_base):
-        importlib.import_module("scopefe.operators")
-        importlib.import_module("scopefe.gates")
+    _load_built_in("scopefe.operators")
+    _load_built_in("scopefe.gates")
     for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
         try:
             with collecting(Components()) as found:
@@ -298,6 +324,9 @@ def _load_file(path: Path) -> None:
         loaded = importlib.util.module_from_spec(spec)
         sys.modules[name] = loaded
         spec.loader.exec_module(loaded)
+        for component in (c for registry in _target.get() for c in registry):
+            if component.target.__module__ == name:
+                component.read_code()
 
 
 @contextmanager

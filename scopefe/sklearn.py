@@ -16,7 +16,7 @@ from sklearn.utils import Tags, check_array, check_consistent_length, column_or_
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from scopefe.components import Array
-from scopefe.data.source import in_library_of
+from scopefe.data.frames import in_library_of
 from scopefe.errors import ScopefeError
 from scopefe.report.verdicts import found
 from scopefe.run.executing import execute

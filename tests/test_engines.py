@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import pickle
 import signal
@@ -403,7 +404,7 @@ def test_an_operator_that_changed_meanwhile_is_refused(module):
 
 def test_an_operator_that_workers_cannot_find_is_an_error(module):
     operator = components([module]).operators["half"]
-    lost = dataclasses.replace(operator, source=dataclasses.replace(operator.source, module="math"))
+    lost = dataclasses.replace(operator, target=math.sqrt)
     with pytest.raises(ComponentError, match="'half' is not in 'math'"):
         pickle.loads(pickle.dumps(lost))
 

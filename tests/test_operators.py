@@ -17,7 +17,7 @@ import pytest
 from conftest import find_data_folder, needs_data
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from scopefe.operators import DEFAULT
+from scopefe.operators import DEFAULT, kernels
 from scopefe.operators.kernels import kernel
 
 from scopefe import CAT, NUM, Keys
@@ -397,11 +397,57 @@ def test_threads_that_share_a_table_compute_what_one_does():
 
 def test_machine_code_is_kept_where_numba_keeps_it(tmp_path):
     call = "group_means(np.ones(2), np.zeros(2, dtype=int), 1)[0]"
-    code = f"from scopefe.operators.kernels import *; print({call})"
+    code = f"import numba; from scopefe.operators.kernels import *; print({call})"
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
     assert done.stdout == "1.0\n", done.stderr
     assert any(tmp_path.rglob("*.nbi"))
+
+
+def kernel_calls(dtype: type) -> dict[str, tuple[Any, ...]]:
+    """Arguments of every kernel: missing, infinite and tied numbers; pairs by table and by hash."""
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=400).round(1).astype(dtype)
+    values[:8] = [NAN, INF, -INF, 0, -0.0, NAN, INF, -INF]
+    codes, order = rng.integers(-1, 8, 400), np.argsort(values, kind="stable")
+    starts, fitted = kernels.group_sorted.__wrapped__(values, order, codes, 9)
+    new = np.append(values[:200], rng.normal(size=200)).astype(np.float64)
+    left, right, known = rng.integers(-1, 9, 400), rng.integers(-1, 90_000, 400), np.array([5, 77, 17])
+    return {
+        "group_extremes": (values, codes, 9, True),
+        "group_means": (values, codes, 9),
+        "group_deviations": (values, codes, 9),
+        "group_sorted": (values, order, codes, 9),
+        "group_ranks": (new, np.argsort(new, kind="stable"), codes, starts, fitted.astype(np.float64)),
+        "number_pairs": (left, right, 9, 90_000, known, True),
+        "number_pairs of few": (left, codes, 9, 9, known, False),
+    }
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("call", kernel_calls(np.float64))
+def test_a_kernel_gives_the_same_bytes_interpreted(call, dtype):
+    arguments, function = kernel_calls(dtype)[call], getattr(kernels, call.partition(" ")[0])
+    with np.errstate(all="ignore"):
+        interpreted = function.__wrapped__(*arguments)
+    compiled = function(*arguments)
+    pairs = (
+        zip(interpreted, compiled, strict=True) if isinstance(compiled, tuple) else [(interpreted, compiled)]
+    )
+    for one, other in pairs:
+        assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes())
+
+
+def test_a_kernel_is_compiled_when_interpreting_has_taken_long():
+    code = (
+        "import sys, numpy as np\n"
+        "from scopefe.operators.kernels import *\n"
+        "few, many = (np.zeros(n, dtype=int) for n in (2, FEW))\n"
+        "for codes in (few, many, few):\n"
+        "    print(group_means(codes.astype(float), codes, 1)[0], 'numba' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.split("\n")[:3] == ["0.0 False", "0.0 True", "0.0 True"], done.stderr
 
 
 def test_machine_code_need_not_be_kept(monkeypatch):

@@ -432,6 +432,24 @@ def test_columns_may_have_any_name(names, tmp_path_factory):
     assert len(set(found.columns) | set(frame.columns)) == 6
 
 
+def test_a_row_needs_nothing_heavy(tmp_path):
+    frame = invented()
+    recipe, at_fit = fit_every_operator(frame)
+    recipe.save(tmp_path / "r.json")
+    frame.iloc[[20]].to_pickle(tmp_path / "row")
+    code = (
+        "import sys, pandas as pd, scopefe\n"
+        "recipe = scopefe.Recipe.load(sys.argv[1] + '/r.json')\n"
+        "recipe.transform(pd.read_pickle(sys.argv[1] + '/row')).to_pickle(sys.argv[1] + '/new')\n"
+        "heavy = ['numba', 'scipy', 'sklearn', 'lightgbm', 'networkx', 'pydantic', 'scopefe.gates']\n"
+        "print([m for m in heavy if m in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stderr
+    found = pd.read_pickle(tmp_path / "new")
+    pd.testing.assert_frame_equal(found, at_fit.iloc[[20]], check_exact=True)
+
+
 # --- what is saved -----------------------------------------------------------------------------------------
 
 

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from scopefe.components import Array
 from scopefe.data.table import label_array
@@ -51,6 +49,9 @@ def _from_plain(value: Any) -> Any:
 
 def holds_tables(path: Path) -> bool:
     """Whether a file was written by `write_tables`."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     try:
         return bool(pq.read_schema(path).names == ["table", "number", "text"])
     except (OSError, pa.ArrowException):
@@ -59,6 +60,9 @@ def holds_tables(path: Path) -> bool:
 
 def write_tables(tables: dict[str, Array], path: Path) -> None:
     """One row per value, so that tables of different lengths share one file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     rows = pa.table(
         {
             "table": pa.array(np.repeat(list(tables), [len(v) for v in tables.values()])).dictionary_encode(),
@@ -83,6 +87,8 @@ def _texts(values: Array) -> list[str | None]:
 
 def read_tables(path: Path) -> dict[str, list[Any]]:
     """Read what `write_tables` wrote."""
+    import pyarrow.parquet as pq
+
     frame = pq.read_table(path).to_pydict()
     result: dict[str, list[Any]] = {}
     for table, number, text in zip(frame["table"], frame["number"], frame["text"], strict=True):

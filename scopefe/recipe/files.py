@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
 
-from scopefe.data.source import read_csv, refuse_twice, separator
+from scopefe.data.frames import refuse_twice
+from scopefe.data.source import read_csv, separator
 from scopefe.errors import DataError, ScopefeError, first_line
 from scopefe.recipe.recipe import Recipe
 from scopefe.spec.models import SUFFIXES, file_type

@@ -8,28 +8,29 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-import narwhals as nw
 import numpy as np
 import pandas as pd
-from narwhals.typing import IntoDataFrame
 
 from scopefe.components import CAT, Array, Lookup, Operator, State
-from scopefe.data.source import in_library_of, to_pandas
+from scopefe.data.frames import in_library_of, to_pandas
 from scopefe.data.table import Feature, Table, arguments_of, finite, label_array
 from scopefe.errors import DataError, RecipeError, UnknownNameError
 from scopefe.recipe.arrays import atomically, from_json, holds_tables, read_tables, to_json, write_tables
 from scopefe.recipe.distribution import Distribution
 from scopefe.recipe.inputs import Input, Original, input_json, input_of
 from scopefe.recipe.matrix import FeatureType, Matrix
-from scopefe.registry import Components, components
+from scopefe.registry import Registry, operators
 from scopefe.score.categories import Categories
 from scopefe.space.expression import Apply, Leaf, expression_from_json
 
+if TYPE_CHECKING:
+    from narwhals.typing import IntoDataFrame
+
 RECIPE_VERSION = 1
 
-F = TypeVar("F", bound=IntoDataFrame)
+F = TypeVar("F", bound="IntoDataFrame")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -206,6 +207,8 @@ class Recipe:
     def _in_library_of(self, frame: F, originals: tuple[Original, ...]) -> F:
         if isinstance(frame, pd.DataFrame):
             return cast(F, self._transform(frame, originals))
+        import narwhals as nw
+
         try:
             new = self._transform(to_pandas(frame), originals)
         except DataError as error:
@@ -318,7 +321,7 @@ class Recipe:
                 f"{str(source)!r} has recipe version {version}; this scopefe reads version {RECIPE_VERSION}"
             )
         try:
-            return _recipe(document, source, components(modules))
+            return _recipe(document, source, modules)
         except UnknownNameError as error:
             what = f"an operator of yours, {error.name!r}: name its module (--module, or modules=)"
             raise RecipeError(f"{str(source)!r} needs {what}") from None
@@ -359,7 +362,8 @@ def _feature_json(number: int, feature: FittedFeature, tables: dict[str, Array] 
     }
 
 
-def _recipe(document: dict[str, Any], source: Path, known: Components) -> Recipe:
+def _recipe(document: dict[str, Any], source: Path, modules: Iterable[str]) -> Recipe:
+    known = operators([item["operator"]["name"] for item in document["features"]], modules)
     tables = read_tables(source.with_name(document["tables"])) if "tables" in document else {}
     inputs = tuple(input_of(item) for item in document["inputs"])
     originals = tuple(_original(item, tables) for item in document.get("originals", []))
@@ -373,9 +377,9 @@ def _original(item: dict[str, Any], tables: dict[str, list[Any]]) -> Original:
 
 
 def _feature(
-    item: dict[str, Any], inputs: set[str], known: Components, tables: dict[str, list[Any]]
+    item: dict[str, Any], inputs: set[str], known: Registry[Operator], tables: dict[str, list[Any]]
 ) -> FittedFeature:
-    operator = known.operators[item["operator"]["name"]].bind(item["operator"]["parameters"])
+    operator = known[item["operator"]["name"]].bind(item["operator"]["parameters"])
     return FittedFeature(
         item["name"],
         _expression(item["expression"], operator, inputs),

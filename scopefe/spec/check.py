@@ -9,8 +9,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from scopefe.components import CAT, Component, Gate, Operator, Parameters
+from scopefe.components import CAT, Component, Gate, Operator
 from scopefe.errors import Mark, SpecError, UnknownNameError, suggestion
+from scopefe.parameters import Parameters
 from scopefe.registry import Components, Registry
 from scopefe.spec.document import Node, from_python
 from scopefe.spec.models import AllOf, AnyOf, GateUse, KeyPath, Not, Spec
