@@ -189,7 +189,8 @@ class ScopeFE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         chosen += [] if self.random_state is None else [f"seed={seed}"]
         jobs = "auto" if self.n_jobs == -1 else self.n_jobs
         chosen += [] if jobs is None else [f"execution.jobs={jobs}"]
-        return load_spec(self.spec, overrides=[*chosen, *listed(self.overrides)], modules=self.modules)
+        overrides = [*chosen, *listed(self.overrides)]
+        return load_spec(self.spec, overrides=overrides, modules=self.modules, name=type(self).__name__)
 
     def _frame(self, table: Any, *, reset: bool) -> pd.DataFrame:
         """Return any table as a pandas frame with texts as names; arrays get some."""

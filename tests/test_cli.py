@@ -680,6 +680,20 @@ def test_export(run: Cli, folder: Path) -> None:
     assert not list(Path().glob(".*"))
 
 
+def test_export_without_some_features(run: Cli) -> None:
+    encoded, known = encode(table(), np.arange(100)), scopefe.registry.components().operators
+    asked = [("*", "a", "b"), ("/", "b", "a"), ("abs", "b")]
+    chosen = [(Apply(o, tuple(map(Leaf, inputs))), known[o], 0.5, 1.0) for o, *inputs in asked]
+    fit_recipe("n", "k", encoded, chosen).save("r.json")
+    args = ["export", "r.json", "--to", "json"]
+    told = json.loads(run(*args, "--without", "a_times_b", "--without", "(b/a)").stdout)
+    assert [f["name"] for f in told["features"]] == ["abs_b"]
+    assert [i["name"] for i in told["inputs"]] == ["b"]
+    result = run(*args, "--without", "a_tmes_b")
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert result.stderr == "error: the recipe has no feature 'a_tmes_b'; did you mean 'a_times_b'?\n"
+
+
 def test_export_to_sql(run: Cli, folder: Path) -> None:
     pytest.importorskip("sqlglot")
     result = run("export", folder, "--to", "sql", "--table", "houses", "--keep", "a", "--keep", "b")

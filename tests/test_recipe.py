@@ -450,6 +450,19 @@ def test_a_row_needs_nothing_heavy(tmp_path):
     pd.testing.assert_frame_equal(found, at_fit.iloc[[20]], check_exact=True)
 
 
+def test_features_can_be_left_out():
+    frame = pd.DataFrame({"x": [1.0, -2.0, 3.0], "y": [3.0, 4.0, 5.0], "k": ["a", "b", "a"]})
+    recipe = fit(frame, ("abs", "x"), ("/", "x", "y"), ("GroupByThenMean", "y", "k"))
+    fewer = recipe.without(["x_over_y", "GroupByThenMean(y,k)"])
+    assert (fewer.formulas, [i.name for i in fewer.inputs]) == (["abs(x)"], ["x"])
+    pd.testing.assert_frame_equal(fewer.transform(frame[["x"]]), recipe.transform(frame)[["abs_x"]])
+    assert recipe.without([]).names == recipe.names
+    assert recipe.without("abs_x").formulas == ["(x/y)", "GroupByThenMean(y,k)"]
+    assert not recipe.without(recipe.names).inputs
+    with pytest.raises(RecipeError, match=r"^the recipe has no feature 'abs_y'; did you mean 'abs_x'\?$"):
+        recipe.without(["abs_y"])
+
+
 # --- what is saved -----------------------------------------------------------------------------------------
 
 

@@ -236,6 +236,17 @@ def test_target_and_split_of_the_spec_are_replaced():
     assert report.data.rows == {"train": 320, "selection": 80, "test": 0}
 
 
+def test_a_mapping_needs_no_name():
+    frame, y = table()
+    document = {"selection": {"keep": 2}, "operators": {"use": ["*"]}}
+    found = ScopeFE(document, overrides=["baseline.max_trees=5"]).fit(frame, y)
+    assert (found.report_.name, found.recipe_.name) == ("ScopeFE", "ScopeFE")
+    named = ScopeFE({"extends": "openfe"}, overrides=[*FEW, "operators.use=['*']"])
+    assert named.fit(frame, y).report_.name == "openfe"
+    named.set_params(spec={**document, "name": "mine"})
+    assert named.fit(frame, y).report_.name == "mine"
+
+
 @pytest.mark.parametrize("name", ["price 😀", "self", "target", "a: 'b\"}", 7])
 def test_a_target_may_have_any_name(name):
     frame, y = table()

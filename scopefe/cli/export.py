@@ -25,6 +25,7 @@ FORMATS = ("sql", "python", "json")
 @click.option("--table", metavar="NAME", help="Table that the SQL reads; data if not given.")
 @click.option("--keep", multiple=True, metavar="COLUMN", help="Column of it to keep; may be repeated.")
 @click.option("--create-tables", is_flag=True, help="Put what was learned into tables beside the SELECT.")
+@click.option("--without", multiple=True, metavar="FEATURE", help="Feature to leave out, by name or formula.")
 @modules
 @verbosity
 @pass_settings
@@ -37,6 +38,7 @@ def command(
     table: str | None,
     keep: tuple[str, ...],
     create_tables: bool,
+    without: tuple[str, ...],
     modules: tuple[str, ...],
 ) -> None:
     """Write RECIPE (or that of a run folder) as SQL, as a Python module, or as one JSON document."""
@@ -46,7 +48,7 @@ def command(
     chosen = {name: value for name, value in options.items() if value}
     if chosen and to != "sql":
         raise click.UsageError(f"--{next(iter(chosen)).replace('_', '-')} is for --to sql")
-    fitted = Recipe.load(recipe, modules)
+    fitted = Recipe.load(recipe, modules).without(without)
     if to == "python" and output is not None:
         write_python(fitted, output)
         settings.say(f"wrote {output}")

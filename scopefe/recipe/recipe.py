@@ -16,7 +16,7 @@ import pandas as pd
 from scopefe.components import CAT, Array, Lookup, Operator, State
 from scopefe.data.frames import in_library_of, to_pandas
 from scopefe.data.table import Feature, Table, arguments_of, finite, label_array
-from scopefe.errors import DataError, RecipeError, UnknownNameError
+from scopefe.errors import DataError, RecipeError, UnknownNameError, suggestion
 from scopefe.recipe.arrays import atomically, from_json, holds_tables, read_tables, to_json, write_tables
 from scopefe.recipe.distribution import Distribution
 from scopefe.recipe.inputs import Input, Original, input_json, input_of
@@ -156,6 +156,27 @@ class Recipe:
         values = [o.apply(columns[o.name]) for o in self.originals]
         values += [feature.apply(columns) for feature in self.features]
         return Matrix(values, [i for i, kind in enumerate(self.feature_types.values()) if kind == "category"])
+
+    def without(self, features: str | Iterable[str]) -> Recipe:
+        """Return the recipe without some features, and without the inputs that no other feature reads.
+
+        Parameters
+        ----------
+        features
+            Names or formulas.
+
+        Raises
+        ------
+        RecipeError
+            If the recipe has no such feature.
+        """
+        left_out = {features} if isinstance(features, str) else set(features)
+        known = [*self.names, *self.formulas]
+        for name in sorted(left_out.difference(known)):
+            raise RecipeError(f"the recipe has no feature {name!r}{suggestion(name, known)}")
+        kept = tuple(f for f in self.features if left_out.isdisjoint((f.name, f.formula)))
+        read = {name for f in kept for name in f.inputs}
+        return replace(self, features=kept, inputs=tuple(i for i in self.inputs if i.name in read))
 
     def transform(self, frame: F) -> F:
         """Compute the new features.

@@ -32,6 +32,7 @@ def load_spec(
     overrides: Sequence[str] = (),
     fragments: Sequence[str | os.PathLike[str]] = (),
     modules: Sequence[str] = (),
+    name: str | None = None,
 ) -> Spec:
     """Load and validate a spec, with everything it extends.
 
@@ -45,6 +46,8 @@ def load_spec(
         YAML files or names of shipped ones, deep-merged over the spec in order.
     modules
         Python files or importable modules with components, on top of the spec's own.
+    name
+        What a spec without a name is called; None if it needs one.
 
     Returns
     -------
@@ -62,6 +65,8 @@ def load_spec(
         root = merge(root, read_spec_file(find_spec_file(os.fspath(fragment))))
     for text in overrides:
         root = merge(root, override(text))
+    if name is not None:
+        root = merge(from_python({"name": name}), root)
     root = root.rewrite(_with_environment)
     files = set(_file_paths(root.plain()))
     root = root.rewrite(lambda place, node: _absolute(node) if place in files else node)
