@@ -20,6 +20,7 @@ from pydantic import BaseModel
 from benchmarks.harness import Kept
 from benchmarks.tables import has, table_path, whole
 from scopefe.components import CAT, Array
+from scopefe.data.frames import codes_of
 from scopefe.data.source import read_file
 from scopefe.data.table import finite
 from scopefe.export.checking import in_duckdb, in_python
@@ -81,9 +82,9 @@ def on_table(name: str) -> Iterator[Compared]:
     rng, frame = np.random.default_rng(0), read_file(table_path(name))
     recipe, learned = fitted(compiled, rng)
     rows = compiled.data.rows
-    at_fit = recipe.transform(frame.iloc[rows.development])
+    at_fit = codes_of(recipe.transform(frame.iloc[rows.development]))
     new = disturbed(frame[sorted({i.column for i in recipe.inputs})].iloc[rows.test], rng)
-    expected, python, sql = recipe.transform(new), in_python(recipe, new), in_duckdb(recipe, new)
+    expected, python, sql = codes_of(recipe.transform(new)), in_python(recipe, new), in_duckdb(recipe, new)
     single = {i.name for i in recipe.inputs if i.single}
     for operator, members in groupby(recipe.features, lambda f: f.operator.name):
         features = list(members)

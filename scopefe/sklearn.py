@@ -16,7 +16,7 @@ from sklearn.utils import Tags, check_array, check_consistent_length, column_or_
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from scopefe.components import Array
-from scopefe.data.frames import in_library_of
+from scopefe.data.frames import codes_of, in_library_of
 from scopefe.errors import ScopefeError
 from scopefe.report.verdicts import found
 from scopefe.run.executing import execute
@@ -218,16 +218,6 @@ class ScopeFE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
-
-
-def codes_of(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the frame with float64 codes in place of categories; missing is NaN."""
-    coded = {
-        name: values.cat.codes.where(values.notna()).astype(np.float64)
-        for name, values in frame.items()
-        if isinstance(values.dtype, pd.CategoricalDtype)
-    }
-    return frame.assign(**coded)  # type: ignore[arg-type]
 
 
 def _array_names(count: int) -> list[str]:

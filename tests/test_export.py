@@ -16,6 +16,7 @@ from test_recipe import NAMES, SOURCES, fit, fit_every_operator, frame_of, in_py
 
 import scopefe
 from scopefe import CAT, NUM, ComponentError, Lookup, Recipe, RecipeError, RunError, to_python
+from scopefe.data.frames import codes_of
 from scopefe.data.kinds import encode
 from scopefe.export.python import write_python
 from scopefe.recipe.arrays import LARGE
@@ -48,7 +49,7 @@ def in_duckdb(recipe: Recipe, frame: pd.DataFrame, **options: Any) -> pd.DataFra
 
 
 def assert_same_everywhere(recipe: Recipe, frame: pd.DataFrame, **options: Any) -> None:
-    expected = recipe.transform(frame)
+    expected = codes_of(recipe.transform(frame))
     pd.testing.assert_frame_equal(in_python(recipe, frame), expected, check_exact=True)
     found = in_duckdb(recipe, frame, **options)
     assert list(found.columns) == list(expected.columns)
@@ -86,7 +87,7 @@ def test_every_operator_everywhere(name, seed):
     learned = frame.iloc[:250]
     recipe, at_fit = fit_every_operator(learned, seed)
     assert {f.operator.name for f in recipe.features} == set(DEFAULT)
-    pd.testing.assert_frame_equal(recipe.transform(learned), at_fit, check_exact=True)
+    pd.testing.assert_frame_equal(codes_of(recipe.transform(learned)), at_fit, check_exact=True)
     assert_same_everywhere(recipe, frame)
     assert_same_everywhere(recipe, hostile(frame))
 
@@ -152,7 +153,9 @@ def test_numbers_in_text_and_categories_of_many_types_in_exported_python():
     frame["c"] = pd.Categorical([2, 1, 2, None, 1, 1], categories=[3, 2, 1])
     recipe = fit(frame, ("freq", "k"), ("freq", "when"), ("freq", "c"), ("GroupByThenMean", "x", "k"),
                  kinds={"x": "numerical", "k": "categorical", "c": "categorical"})  # fmt: skip
-    pd.testing.assert_frame_equal(in_python(recipe, frame), recipe.transform(frame), check_exact=True)
+    pd.testing.assert_frame_equal(
+        in_python(recipe, frame), codes_of(recipe.transform(frame)), check_exact=True
+    )
     renamed = frame.set_axis([7, "x", "when", "c"], axis=1)
     with pytest.raises(ValueError, match="the table has no column named 'k'"):
         in_python(recipe, renamed)
@@ -399,7 +402,9 @@ def test_a_module_needs_numpy_and_pandas_only(tmp_path):
         [sys.executable, "-W", "error", "-c", code], cwd=path.parent, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    pd.testing.assert_frame_equal(pd.read_pickle(tmp_path / "out"), recipe.transform(part), check_exact=True)
+    pd.testing.assert_frame_equal(
+        pd.read_pickle(tmp_path / "out"), codes_of(recipe.transform(part)), check_exact=True
+    )
 
 
 def test_an_export_that_fails_leaves_nothing(tmp_path):

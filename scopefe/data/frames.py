@@ -41,24 +41,36 @@ def to_pandas(frame: Any) -> pd.DataFrame:
 def in_library_of(frame: nw.DataFrame[Any], new: pd.DataFrame) -> nw.DataFrame[Any]:
     """Return columns of numbers and categories as a frame of the library that another is of."""
     import narwhals as nw
+
+    columns = [_series(str(name), new[name], frame.implementation).to_frame() for name in new]
+    return nw.concat(columns, how="horizontal") if columns else frame.select()
+
+
+def _series(name: str, values: pd.Series[Any], backend: Any) -> nw.Series[Any]:
+    """Return a column of a library; categories as its type that keeps their order."""
+    import narwhals as nw
     import pyarrow as pa
 
-    backend = frame.implementation
-    columns: dict[str, Any] = {}
-    for name in new:
-        values = new[name]
-        if not isinstance(values.dtype, pd.CategoricalDtype):
-            columns[str(name)] = values.to_numpy()
-            continue
-        codes, labels = values.cat.codes.to_numpy(), [str(label) for label in values.cat.categories]
-        if backend.is_pyarrow():
-            coded = pa.array(codes, pa.int32(), mask=codes < 0)
-            chunked = pa.chunked_array([pa.DictionaryArray.from_arrays(coded, pa.array(labels, pa.string()))])
-            columns[str(name)] = nw.from_native(chunked, series_only=True)
-        else:
-            texts = [None if code < 0 else labels[code] for code in codes.tolist()]
-            columns[str(name)] = nw.new_series(str(name), texts, nw.Enum(labels), backend=backend)
-    return nw.from_dict(columns, backend=backend) if columns else frame.select()
+    if not isinstance(values.dtype, pd.CategoricalDtype):
+        return nw.new_series(name, values.to_numpy(), backend=backend)
+    codes, labels = values.cat.codes.to_numpy(), [str(label) for label in values.cat.categories]
+    if backend.is_pyarrow():
+        coded = pa.array(codes, pa.int32(), mask=codes < 0)
+        chunked = pa.chunked_array([pa.DictionaryArray.from_arrays(coded, pa.array(labels, pa.string()))])
+        named: nw.Series[Any] = nw.from_native(chunked, series_only=True).alias(name)
+        return named
+    texts = [None if code < 0 else labels[code] for code in codes.tolist()]
+    return nw.new_series(name, texts, nw.Enum(labels), backend=backend)
+
+
+def codes_of(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the frame with float64 codes in place of categories; missing is NaN."""
+    coded = {
+        name: values.cat.codes.where(values.notna()).astype("float64")
+        for name, values in frame.items()
+        if isinstance(values.dtype, pd.CategoricalDtype)
+    }
+    return frame.assign(**coded)  # type: ignore[arg-type]
 
 
 def refuse_twice(names: Iterable[str]) -> None:

@@ -23,7 +23,7 @@ from scopefe.score.selection import Selected
 from scopefe.space.universe import Universe
 
 SIZES = (1, 2, 5, 10, 20, 50, 100)
-PARTS, SEEDS, DRAWS, ALPHA = 5, 2, 20_000, 0.05
+PARTS, SEEDS, DRAWS, ALPHA, TAIL = 5, 2, 20_000, 0.05, 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +38,10 @@ class Choice:
         int64: numbers of features that were tried.
     decreases
         float64, one per size: by how much the loss of a row is lower than without features, on average.
+    clipped
+        float64: the same without a few rows' weight; see `clip`.
     errors
-        float64: standard errors of the decreases.
+        float64: standard errors of the clipped decreases.
     p
         Probability of a decrease as sure as the surest one, if no number of features helped.
     kept
@@ -49,6 +51,7 @@ class Choice:
     rows: int
     sizes: Array
     decreases: Array
+    clipped: Array
     errors: Array
     p: float
     kept: int
@@ -135,10 +138,11 @@ def choose(
     """Choose how many of the ranked features to keep, none of them included.
 
     Models with the first features, of several numbers of them, are compared with models without any by the
-    loss of each row that they did not see. One test is made of all sizes: if none helped, the ratios of mean
-    decrease to standard error would be normal, with the correlation that the rows show; the largest ratio is
-    held against the largest of such draws. Where chance alone would do as well in 5 % of cases, nothing is
-    kept; else the size with the largest decrease.
+    loss of each row that they did not see, a few rows' weight clipped. One test is made of all sizes: if none
+    helped, the ratios of mean decrease to standard error would follow Student's t, with the correlation that
+    the rows show; the largest ratio is held against the largest of such draws. Where chance alone would do as
+    well in 5 % of cases, nothing is kept; else the size with the largest clipped decrease, which is one of the
+    mean loss too. Rows that the split keeps together count as one.
 
     Parameters
     ----------
@@ -159,14 +163,34 @@ def choose(
         max_trees=max_trees,
         early_stopping=early_stopping,
     )
-    by_trial = [_decreases(trial, sizes, train) for trial in trials]
-    if not by_trial:
-        return Choice(0, sizes, np.zeros(len(sizes)), np.zeros(len(sizes)), 1.0, 0)
-    lower = np.concatenate(by_trial)
-    decreases, errors = lower.mean(axis=0), lower.std(axis=0) / np.sqrt(max(len(lower) - 1, 1))
-    p = chance(lower, np.random.default_rng(seed))
-    kept = int(sizes[decreases.argmax()]) if p < ALPHA else 0
-    return Choice(len(lower), sizes, decreases, errors, p, kept)
+    tried = [(len(trial.data.rows.test), _decreases(trial, sizes, train)) for trial in trials]
+    if not tried:
+        nothing = np.zeros(len(sizes))
+        return Choice(0, sizes, nothing, nothing, nothing, 1.0, 0)
+    rows, lower = sum(rows for rows, _ in tried), np.concatenate([units for _, units in tried])
+    lower *= len(lower) / rows
+    clipped = clip(lower)
+    means, errors = clipped.mean(axis=0), clipped.std(axis=0) / np.sqrt(max(len(lower) - 1, 1))
+    p = chance(clipped, np.random.default_rng(seed))
+    kept = int(sizes[means.argmax()]) if p < ALPHA else 0
+    return Choice(rows, sizes, lower.mean(axis=0), means, errors, p, kept)
+
+
+def clip(lower: Array) -> Array:
+    """Return decreases with those of a few rows drawn in, so that these do not decide alone.
+
+    Of each size, the hundredth with the largest changes, either way, is drawn in to the others. Where that
+    would raise the mean, because a few rows get much worse, nothing is drawn in: what helps most rows and
+    harms the mean is no help.
+
+    Parameters
+    ----------
+    lower
+        float64, shape (units, sizes): decreases of each row or group.
+    """
+    most = np.quantile(np.abs(lower), 1 - TAIL, axis=0)
+    drawn_in = np.clip(lower, -most, most)
+    return np.where(drawn_in.mean(axis=0) <= lower.mean(axis=0), drawn_in, lower)
 
 
 def sizes_up_to(most: int) -> Array:
@@ -175,7 +199,10 @@ def sizes_up_to(most: int) -> Array:
 
 
 def _decreases(trial: Trial, sizes: Array, train: Callable[..., Iterator[tuple[Array, int]]]) -> Array:
-    """Return by how much the loss of each row, as it counts, is lower with features, shape (rows, sizes)."""
+    """Return by how much the loss of each row, as it counts, is lower with features, shape (units, sizes).
+
+    Rows that the split keeps together are one unit, the sum of theirs.
+    """
     task, classes = trial.data.labels.task, len(trial.data.labels.classes)
     rows = trial.data.rows.test
     target, weights = trial.data.scaled(rows), trial.data.weights_of(rows)
@@ -196,7 +223,11 @@ def _decreases(trial: Trial, sizes: Array, train: Callable[..., Iterator[tuple[A
         each = Objective.of(task, classes).row_losses(target, mean)
         losses[:, column] = each if weights is None else each * weights / weights.mean()
     lower: Array = losses[:, :1] - losses[:, places[1:]]
-    return lower
+    groups = trial.data.groups_of(rows)
+    if groups is None:
+        return lower
+    number = np.unique(groups, return_inverse=True)[1]
+    return np.stack([np.bincount(number, column) for column in lower.T], axis=1)
 
 
 def chance(lower: Array, rng: np.random.Generator) -> float:
@@ -205,7 +236,7 @@ def chance(lower: Array, rng: np.random.Generator) -> float:
     Parameters
     ----------
     lower
-        float64, shape (rows, sizes): decreases of each row.
+        float64, shape (units, sizes): decreases of each row or group.
     """
     spread = lower.std(axis=0)
     moves = spread > 0
@@ -215,4 +246,6 @@ def chance(lower: Array, rng: np.random.Generator) -> float:
     observed = (lower[:, moves].mean(axis=0) / spread[moves]).max() * np.sqrt(len(lower) - 1)
     correlation = scaled.T @ scaled / len(lower)
     drawn = rng.multivariate_normal(np.zeros(len(correlation)), correlation, size=DRAWS, method="eigh")
+    freedom = len(lower) - 1
+    drawn /= np.sqrt(rng.chisquare(freedom, size=(DRAWS, 1)) / freedom)
     return (1 + int((drawn.max(axis=1) >= observed).sum())) / (1 + DRAWS)

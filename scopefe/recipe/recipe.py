@@ -255,7 +255,9 @@ class Recipe:
         for place, categories in enumerate(labels):
             if categories is not None:
                 codes = np.nan_to_num(values[place], nan=-1).astype(np.int64)
-                result.isetitem(place, pd.Categorical.from_codes(codes, pd.Index(categories)))
+                result.isetitem(
+                    place, pd.Categorical.from_codes(codes, dtype=pd.CategoricalDtype(pd.Index(categories)))
+                )
         return result
 
     def _read(self, frame: pd.DataFrame, inputs: Iterable[Input]) -> dict[str, Feature]:

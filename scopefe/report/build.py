@@ -240,10 +240,11 @@ def _worth(recipe: Recipe, place: int, worth: Worth) -> WorthFacts:
 
 
 def _choice(choice: Choice) -> ChoiceFacts:
-    tried = zip(choice.sizes.tolist(), choice.decreases.tolist(), choice.errors.tolist(), strict=True)
+    columns = choice.sizes, choice.decreases, choice.clipped, choice.errors
+    tried = zip(*(column.tolist() for column in columns), strict=True)
     return ChoiceFacts(
         rows=choice.rows,
-        sizes=[SizeFacts(features=n, decrease=decrease, error=error) for n, decrease, error in tried],
+        sizes=[SizeFacts(features=n, decrease=d, clipped=c, error=error) for n, d, c, error in tried],
         p=choice.p,
         kept=choice.kept,
     )

@@ -218,7 +218,8 @@ class SizeFacts(Part):
 
     features: int = Field(description="The first so many of those considered.")
     decrease: float = Field(description="Mean decrease of the loss of a row.")
-    error: float = Field(description="Its standard error.")
+    clipped: float = Field(0.0, description="The same, the hundredths at both ends drawn in: what decides.")
+    error: float = Field(description="Standard error of the clipped decrease.")
 
 
 class ChoiceFacts(Part):

@@ -134,11 +134,11 @@ def instead(report: Report) -> Iterator[str]:
         return
     choice = selection.choice
     if choice is not None and choice.rows:
-        nearest = max(choice.sizes, key=lambda s: s.decrease / s.error if s.error else -math.inf)
+        nearest = max(choice.sizes, key=lambda s: s.clipped / s.error if s.error else -math.inf)
         names = "1 feature" if nearest.features == 1 else f"{nearest.features} features"
-        lowered = "lower" if nearest.decrease > 0 else "higher"
+        lowered = "lower" if nearest.clipped > 0 else "higher"
         yield (
-            f"Nearest: with {names} the loss of a row is {lowered} by {number(abs(nearest.decrease), 3)} ± "
+            f"Nearest: with {names} the loss of a row is {lowered} by {number(abs(nearest.clipped), 3)} ± "
             f"{number(nearest.error, 2)} on {thousands(choice.rows)} unseen rows (p = {number(choice.p, 2)}; "
             "below 0.05 would be kept)."
         )

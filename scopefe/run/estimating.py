@@ -104,7 +104,7 @@ def estimate(compiled: Compiled) -> Estimate | None:
     if not compiled.pool_size:
         return Estimate(resident_bytes(), {})
     settings = [spec.baseline.model_dump(mode="json"), spec.selection.model_dump(mode="json")]
-    key = key_of(["calibration", data.fingerprint, compiled.universe.key, *settings])
+    key = key_of(["calibration", data.fingerprint, compiled.universe.values_key, *settings])
     bench.ready(data)
     with bench.step("estimate"):
         try:

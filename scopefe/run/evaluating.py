@@ -116,7 +116,7 @@ class _Models:
         if not new:
             return [code_key()]
         universe = self.compiled.universe
-        return [code_key(universe.operators), universe.key, self.kept[new].tolist()]
+        return [code_key(universe.operators), universe.values_key, self.kept[new].tolist()]
 
     def worth(self, after: Scores) -> tuple[Worth, ...]:
         """Return what each new feature is worth, by as many models at most as the evaluation has trained."""

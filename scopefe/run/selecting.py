@@ -178,7 +178,7 @@ def _choice_content(compiled: Compiled, candidates: Array, most: int) -> list[An
     code = code_key([*universe.operators, *components.pair_gates, *components.operator_gates])
     settings = spec.model_dump(mode="json", by_alias=True, include={"scope", "baseline", "selection", "seed"})
     learner = [_learner(spec), version_of(spec.evaluation.learner.learner)]
-    return [code, universe.key, settings, learner, candidates.tolist(), most]
+    return [code, universe.values_key, settings, learner, candidates.tolist(), most]
 
 
 def recipe_of(compiled: Compiled, table: Table, selected: Selected, kept: Array, key: str) -> Recipe:

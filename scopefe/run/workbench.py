@@ -266,7 +266,7 @@ class Stored:
 
     def _content(self) -> list[Any]:
         universe = self.universe
-        return [code_key(universe.operators), universe.key, self.data.fingerprint, self.baseline]
+        return [code_key(universe.operators), universe.values_key, self.data.fingerprint, self.baseline]
 
 
 @dataclass(eq=False)
@@ -324,7 +324,7 @@ class Context:
         if by_target:
             seen += [spec.baseline.model_dump(), spec.selection.metric, spec.seed]
         if not self.training_only:
-            seen += [self.universe.key, bench.evaluator.name]
+            seen += [self.universe.values_key, bench.evaluator.name]
         content = [self.code, dict(parameters), seen]
         self.artefacts[name] = dict(parameters)
         return bench.remember(name, content, self.data, compute)

@@ -85,15 +85,19 @@ class Universe:
 
     @property
     def key(self) -> str:
-        """Hash of the features, kinds, operators, directions and levels."""
+        """Hash of the features, kinds, operators and directions: what the ids of candidates stand for."""
         content = [
             self.names,
             self.kinds,
             [(o.name, o.version, o.signature) for o in self.operators],
             self.directions,
-            self.levels,
         ]
         return hashlib.blake2b(json.dumps(content).encode(), digest_size=16).hexdigest()
+
+    @property
+    def values_key(self) -> str:
+        """Hash of what models are given of the candidates."""
+        return f"{self.key} {self.levels}"
 
     def items(self, kind: Kind) -> Array:
         """Return the list of features that an input of this kind runs over."""
