@@ -1,8 +1,7 @@
-"""Pages of the site that are made: the start from README.md, the reference from the registry and the code."""
+"""Pages of the site that are made: from README.md and CHANGELOG.md, of folders, the registry and the code."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,19 @@ import scopefe
 from scopefe.cli.components import facts
 from scopefe.registry import Registry, components
 
-README = Path(__file__).parents[1] / "README.md"
+ROOT = Path(__file__).parents[1]
+FOLDERS = {
+    "examples": ("examples/index.md", "Files of the examples"),
+    "results/": ("results/files.md", "Files of the results"),
+}
 
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the made pages."""
     pages = {
         "index.md": start(),
+        "changelog.md": (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"),
+        **{page: "\n".join(folder_lines(folder, title)) for folder, (page, title) in FOLDERS.items()},
         "reference/components.md": "\n".join(component_lines()),
         "reference/python.md": "\n".join(python_lines()),
     }
@@ -28,10 +33,25 @@ def on_files(files: Files, config: Any) -> Files:
     return files
 
 
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Let links to folders lead to the pages that list their files."""
+    for folder, (page, _title) in FOLDERS.items():
+        markdown = markdown.replace(f"]({folder})", f"]({page})")
+    return markdown
+
+
 def start() -> str:
-    """Return README.md with links as they are from the site; files outside the site are named only."""
-    text = README.read_text(encoding="utf-8").replace("](docs/", "](")
-    return re.sub(r"\[([^\]]+)\]\((LICENSE|CHANGELOG\.md)\)", r"\1", text)
+    """Return README.md with links as they are from the site; the license is named only."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8").replace("](docs/", "](")
+    return text.replace("](CHANGELOG.md)", "](changelog.md)").replace("[MIT](LICENSE)", "MIT")
+
+
+def folder_lines(folder: str, title: str) -> Iterator[str]:
+    """Yield a list of the files in a folder of the documentation."""
+    yield f"# {title}\n"
+    for path in sorted((ROOT / "docs" / folder).iterdir()):
+        if path.is_file():
+            yield f"* [{path.name}]({path.name})"
 
 
 def component_lines() -> Iterator[str]:

@@ -14,8 +14,10 @@ import tomllib
 import typing
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pandas as pd
@@ -344,6 +346,35 @@ def test_every_command_and_option_is_documented() -> None:
             assert all(option in text or "-o" in parameter.opts for option in options), (name, options)
 
 
+class Links(HTMLParser):
+    """What a page of the site links to, and the places in it."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.places: set[str | None] = set()
+        self.feed(page.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.places.add(given.get("id"))
+        self.found += [link for name in ("href", "src") if (link := given.get(name))]
+
+
+def broken_links(site: Path) -> Iterator[tuple[str, str]]:
+    pages = {page: Links(page) for page in site.rglob("*.html") if page.name != "404.html"}
+    for page, links in pages.items():
+        for link in links.found:
+            url = urlsplit(link)
+            if url.scheme or url.netloc:
+                continue
+            target = (page.parent / unquote(url.path)).resolve() if url.path else page
+            target = target / "index.html" if target.is_dir() else target
+            places = pages[target].places if target in pages else set()
+            if not target.is_file() or (url.fragment and unquote(url.fragment) not in places):
+                yield str(page.relative_to(site)), link
+
+
 def test_the_site_builds_strictly(tmp_path, monkeypatch):
     pytest.importorskip("mkdocs")
     pytest.importorskip("mkdocstrings")
@@ -351,5 +382,6 @@ def test_the_site_builds_strictly(tmp_path, monkeypatch):
     build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
     done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    assert list(broken_links(tmp_path)) == []
     page = (tmp_path / "reference" / "components" / "index.html").read_text(encoding="utf-8")
     assert all(f">{name}<" in page for name in ("GroupByThenMean", "hard-intra", "quantised"))
