@@ -1,4 +1,4 @@
-"""Amounts of memory, as people write and read them."""
+"""Amounts of memory and time, as people write and read them."""
 
 from __future__ import annotations
 
@@ -32,3 +32,10 @@ def size_text(size: float) -> str:
             return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000
     return f"{size:.1f} TB"
+
+
+def time_text(seconds: float) -> str:
+    """Return seconds for people."""
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

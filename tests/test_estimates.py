@@ -22,12 +22,13 @@ from scopefe.cli.main import cli
 from scopefe.report.model import Report
 from scopefe.run import budgets, estimating
 from scopefe.run.budgets import Stop, Watch, resident_bytes
+from scopefe.run.estimating import GATES
 from scopefe.run.executing import execute, to_json
 from scopefe.score.halving import halve, rounds_at_most
 from scopefe.sizes import read_size, size_text
 from scopefe.spec.models import Budget
 
-STEPS = ["baseline", "halving", "attribution"]
+STEPS = ["gates", "baseline", "halving", "attribution"]
 SEVERAL_ROUNDS = ["selection.data_blocks=4", "selection.min_candidates=8"]
 
 
@@ -135,24 +136,51 @@ def test_rounds_are_foreseen_where_all_gains_differ(candidates, train, selection
 @pytest.mark.parametrize("baseline", ["{}", "{boosting: false}"])
 def test_an_estimate_is_made_of_its_steps(frame, baseline):
     found = scopefe.estimate(compiled(frame, f"baseline={baseline}"))
-    assert list(found.steps) == STEPS
+    assert list(found.steps) == [*STEPS, "evaluation"]
     assert (found.steps["baseline"].seconds > 0) == (baseline == "{}")
-    assert min(found.steps[s].seconds for s in STEPS[1:]) > 0
+    assert min(found.steps[s].seconds for s in ("halving", "attribution", "evaluation")) > 0
     assert found.seconds == pytest.approx(sum(s.seconds for s in found.steps.values()))
     assert found.peak_bytes == found.held + max(s.bytes for s in found.steps.values())
     assert 1e7 < found.held < found.peak_bytes
+    assert repr(found) == f"<Estimate: ≈ {found.seconds:.1f} s, ≈ {size_text(found.peak_bytes)}>"
+
+
+def test_gates_count_what_they_took_and_the_baseline_that_they_made_nothing(frame):
+    one = compiled(frame, "scope.operators={gate: quantised, budget: 5}")
+    found = scopefe.estimate(one)
+    assert found.steps["gates"].seconds == sum(t.seconds for t in one.bench.times if t.step in GATES) > 0
+    assert found.steps["baseline"].seconds == 0
+    probed = scopefe.estimate(compiled(frame, "scope.operators={gate: probe, keep: 3}"))
+    assert probed.steps["baseline"].seconds > 0
+
+
+def test_seconds_of_gates_whose_result_is_stored_count_too(frame, cache_dir):
+    gate = "scope.operators={gate: quantised, budget: 5}"
+    first, again = (scopefe.estimate(compiled(frame, gate)).steps["gates"].seconds for _ in range(2))
+    assert again > 0.5 * first
+
+
+def test_an_evaluation_is_in_it_if_there_is_one(frame):
+    def evaluation(*overrides: str) -> float:
+        return scopefe.estimate(compiled(frame, "execution.jobs=1", *overrides)).steps["evaluation"].seconds
+
+    few, more = (evaluation(f"evaluation.seeds={seeds}") for seeds in (2, 20))
+    assert more > 5 * few
+    for none in ("evaluation.seeds=0", "data.split={by: fractions, train: 0.8, selection: 0.2, test: 0}"):
+        assert list(scopefe.estimate(compiled(frame, none)).steps) == STEPS
 
 
 def test_what_it_takes_to_decide_how_many_to_keep_is_in_it(frame):
     def choice(*overrides: str):
         found = scopefe.estimate(compiled(frame, "selection.keep=auto", *overrides))
-        assert list(found.steps) == [*STEPS, "choice"]
+        assert list(found.steps) == [*STEPS, "choice", "evaluation"]
         return found.steps["choice"].seconds, sum(found.steps[s].seconds for s in STEPS)
 
     by_rows, _ = choice("selection.unseen=selection")
-    by_parts, search = choice("selection.unseen=parts")
+    for gate in ("all", "{gate: quantised, budget: 0.5}"):
+        by_parts, search = choice("selection.unseen=parts", f"scope.operators={gate}")
+        assert by_parts > 4 * search
     assert by_rows > 0
-    assert by_parts > 4 * search
     few, _ = choice("selection.unseen=selection", "selection.keep_most=1")
     assert few < by_rows
 
@@ -194,7 +222,7 @@ def test_a_smaller_pool_is_estimated_to_cost_less(frame):
         for gate in ("all", "{gate: list, use: ['*']}")
     )
     assert whole.steps["baseline"] == part.steps["baseline"]
-    for step in STEPS[1:]:
+    for step in ("halving", "attribution"):
         assert whole.steps[step].seconds > part.steps[step].seconds
     assert whole.peak_bytes > part.peak_bytes
 
@@ -226,6 +254,45 @@ def test_there_is_no_estimate_without_data_or_for_the_package(frame):
     )
     assert scopefe.estimate(scopefe.compile(static, static=True)) is None
     assert scopefe.estimate(compiled(frame, "selection.engine=openfe")) is None
+
+
+REFUSED = {
+    "few rows": (6, {}, "4 rows are too few for 5 folds of the baseline"),
+    "no class for the folds": (
+        12,
+        {"y": list("abcabcabcabc")},
+        "no class has 5 rows, one for each fold: fewer baseline.folds, or more rows",
+    ),
+    "no metric": (
+        40,
+        {"y": ["a"] * 37 + ["b"] * 3, "role": ["train"] * 8 + ["val"] * 8 + ["test"] * 16 + ["train"] * 8},
+        "selection.metric auc has no value on the selection rows, which have one class",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_data_that_execute_refuses_have_no_estimate_but_its_message(case, frame, caplog):
+    rows, columns, message = REFUSED[case]
+    table = frame.iloc[:rows].assign(**columns)
+    overrides = [
+        {"few rows": "data.task=regression", "no metric": "selection.metric=auc"}.get(case, "seed=1")
+    ]
+    overrides += ["data.split={by: column, column: role}"] if "role" in columns else []
+    one = spec(*overrides)
+    with pytest.raises(scopefe.DataError) as refused:
+        execute(one, data=table, write=False)
+    assert str(refused.value) == message
+    assert scopefe.estimate(scopefe.compile(one, data=table)) is None
+    (record,) = caplog.records
+    assert record.getMessage() == f"s: there is no estimate: execute would end with: {message}"
+
+
+def test_parts_that_execute_may_refuse_are_foreseen(frame, caplog):
+    table = frame.iloc[:36].assign(y=[f"c{i}" for i in np.arange(36) % 6])
+    one = spec("selection.keep=auto", "selection.unseen=parts")
+    assert scopefe.estimate(scopefe.compile(one, data=table)) is None
+    assert "s: there is no estimate: execute may end with: no class has 5 rows" in caplog.text
 
 
 def test_an_empty_pool_costs_nothing(frame):
@@ -395,8 +462,20 @@ def test_compile_shows_an_estimate_unless_told_not_to(here):
     (told,) = json.loads(run_cli("compile", "s.yaml", "--json").stdout)
     assert list(told["estimate"]) == ["seconds", "peak_bytes", "steps"]
     assert list(told["estimate"]["steps"]) == STEPS
+    assert told["estimate"]["seconds"] >= max(s["seconds"] for s in told["estimate"]["steps"].values())
     assert "estimate" not in run_cli("compile", "s.yaml", "--no-estimate").stdout
     assert "estimate" not in json.loads(run_cli("compile", "s.yaml", "--json", "--no-estimate").stdout)[0]
+
+
+def test_compile_warns_of_data_that_execute_refuses(here):
+    pd.read_csv("t.csv").iloc[:6].to_csv("t.csv", index=False)
+    shown = run_cli("compile", "s.yaml", "--set", "data.task=regression")
+    assert (shown.exit_code, len(shown.stderr.splitlines())) == (0, 1)
+    assert "execute would end with: 4 rows are too few" in shown.stderr
+    assert "≈" not in shown.stdout
+    assert run_cli("execute", "s.yaml", "-q", "--set", "data.task=regression").stderr.splitlines()[-1] == (
+        "error: 4 rows are too few for 5 folds of the baseline"
+    )
 
 
 def test_steps_that_a_spec_does_not_have_are_left_open(here):

@@ -30,7 +30,7 @@ from scopefe.run.compiling import Compiled, compile
 from scopefe.run.estimating import Estimate, estimate
 from scopefe.run.progress import Listener, silent
 from scopefe.run.store import Store
-from scopefe.sizes import size_text
+from scopefe.sizes import size_text, time_text
 
 INPUTS = {1: "one input", 2: "two inputs"}
 
@@ -153,20 +153,14 @@ def costs(estimates: Sequence[Estimate | None]) -> list[tuple[str, list[str]]]:
         return [f"≈ {text(e)}" if known and e else "–" for e, known in zip(estimates, there, strict=True)]
 
     def seconds(step: str) -> list[str]:
-        return told(lambda e: _time(e.steps[step].seconds), step)
+        return told(lambda e: time_text(e.steps[step].seconds), step)
 
     return [
         ("estimate for this machine", []),
         *((f"  {step}", seconds(step)) for step in steps),
-        ("  together", told(lambda e: _time(e.seconds))),
+        ("  together", told(lambda e: time_text(e.seconds))),
         ("  peak memory", told(lambda e: size_text(e.peak_bytes))),
     ]
-
-
-def _time(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def _grouped(space: SpaceFacts, by: str) -> dict[Any, int]:

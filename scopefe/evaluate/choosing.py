@@ -141,8 +141,8 @@ def choose(
     loss of each row that they did not see, a few rows' weight clipped. One test is made of all sizes: if none
     helped, the ratios of mean decrease to standard error would follow Student's t, with the correlation that
     the rows show; the largest ratio is held against the largest of such draws. Where chance alone would do as
-    well in 5 % of cases, nothing is kept; else the size with the largest clipped decrease, which is one of the
-    mean loss too. Rows that the split keeps together count as one.
+    well in 5 % of cases, nothing is kept; else the size with the largest clipped decrease, which is one of
+    the mean loss too. Rows that the split keeps together count as one.
 
     Parameters
     ----------

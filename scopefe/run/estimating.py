@@ -6,12 +6,13 @@ import logging
 import math
 import random
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from scopefe.components import Array
 from scopefe.data.dataset import Dataset
+from scopefe.errors import DataError
 from scopefe.evaluate.choosing import PARTS, SEEDS, sizes_up_to
 from scopefe.run.budgets import resident_bytes
 from scopefe.run.compiling import Compiled
@@ -23,6 +24,7 @@ from scopefe.score.boosting import CELLS_AT_ONCE, threads_for
 from scopefe.score.featureboost import Block, Scoring
 from scopefe.score.halving import rounds_at_most
 from scopefe.score.selection import measured_on
+from scopefe.sizes import size_text, time_text
 from scopefe.space.context import Sample
 from scopefe.space.graph import key_of
 from scopefe.space.universe import Universe
@@ -36,6 +38,7 @@ TRIED, TRIED_SECONDS = 3, 0.1
 # what it cannot tell, as it was on real tables: how the best number of trees grows with the rows, and how
 # many of the last round's candidates survive
 GROWTH, SURVIVING = 0.6, 0.5
+GATES = ("pairs", "gate baseline", "operators")
 # bytes: per value in LightGBM's bins, and of those that it bins at once; per column of its histograms; per
 # value of an encoded feature with its order and categories; per row of a candidate that is scored
 BINNED, VALUE, COLUMN, ENCODED, SCORED = 1, 17, 65_536, 16, 64
@@ -59,20 +62,24 @@ class StepEstimate:
     bytes: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Estimate:
-    """What it costs to select from a pool, with nothing in the store.
+    """What a run costs with nothing in the store, but for reading the data and writing the report.
 
     Parameters
     ----------
     held
         Bytes that the process holds with the data.
     steps
-        Baseline, halving, attribution and, with ``keep: auto``, choice; none for an empty pool.
+        Gates (as they were timed), baseline, halving, attribution, with ``keep: auto`` choice, and evaluation
+        where there is one; none for an empty pool.
     """
 
     held: int
     steps: dict[str, StepEstimate]
+
+    def __repr__(self) -> str:
+        return f"<Estimate: ≈ {time_text(self.seconds)}, ≈ {size_text(self.peak_bytes)}>"
 
     @property
     def seconds(self) -> float:
@@ -86,16 +93,17 @@ class Estimate:
 
 
 def estimate(compiled: Compiled) -> Estimate | None:
-    """Estimate what a compiled spec costs from its pool to selected features, on this machine.
+    """Estimate what executing a compiled spec costs on this machine.
 
     A few candidates and models are timed on two samples of the rows, once per dataset and process, and the
-    times extended to the rows, candidates and columns of the steps. The data is read and the gates are
-    carried out by then; recipe and evaluation come on top.
+    times extended to the rows, candidates and columns of the steps. The gates are carried out by then: they
+    count what they took.
 
     Returns
     -------
     Estimate or None
-        None without data, for the openfe package, and where the sample cannot be scored.
+        None without data, for the openfe package, for data that `execute` would refuse, and where the sample
+        cannot be scored; a warning says why.
     """
     bench, spec = compiled.bench, compiled.spec
     if bench is None or compiled.data is None or spec.selection.engine != "native":
@@ -103,6 +111,9 @@ def estimate(compiled: Compiled) -> Estimate | None:
     data = compiled.searched
     if not compiled.pool_size:
         return Estimate(resident_bytes(), {})
+    if (refusal := _refusal(compiled)) is not None:
+        _log.warning("%s: there is no estimate: %s", spec.name, refusal)
+        return None
     settings = [spec.baseline.model_dump(mode="json"), spec.selection.model_dump(mode="json")]
     key = key_of(["calibration", data.fingerprint, compiled.universe.values_key, *settings])
     bench.ready(data)
@@ -114,6 +125,22 @@ def estimate(compiled: Compiled) -> Estimate | None:
             return None
     seconds, held = calibration.seconds(compiled, data), step_bytes(compiled, data)
     return Estimate(calibration.held, {step: StepEstimate(seconds[step], held[step]) for step in held})
+
+
+def _refusal(compiled: Compiled) -> str | None:
+    """Return what a run ends with where its data are refused; a choice by parts may not come to be made."""
+    bench, data = compiled.bench, compiled.data
+    assert bench is not None and data is not None
+    searches = [("would", compiled.searched)]
+    if compiled.decides == "parts":
+        parts = data.parts(PARTS, compiled.spec.seed)
+        searches += [("may", replace(compiled, data=part).searched) for part in parts]
+    for verb, rows in searches:
+        try:
+            bench.check(rows)
+        except DataError as error:
+            return f"execute {verb} end with: {error}"
+    return None
 
 
 def peak_bytes(compiled: Compiled, data: Dataset) -> int:
@@ -135,6 +162,7 @@ def step_bytes(compiled: Compiled, data: Dataset) -> dict[str, int]:
         return values * BINNED + min(values, max(CELLS_AT_ONCE, n)) * VALUE + columns * COLUMN
 
     held = {
+        "gates": 0,
         "baseline": min(jobs, compiled.spec.baseline.folds) * model(d),
         "halving": encoded + jobs * n * SCORED,
         "attribution": encoded + model(d + rounds_of(compiled, data)[-1][1]),
@@ -144,7 +172,22 @@ def step_bytes(compiled: Compiled, data: Dataset) -> dict[str, int]:
         width, trained = d + settings.keep_most, SEEDS * (1 + len(sizes_up_to(settings.keep_most)))
         models = encoded + n * width * VALUE + min(jobs, trained) * model(width)
         held["choice"] = max(models, *held.values()) if compiled.decides == "parts" else models
+    if evaluates(compiled):
+        width, rows = d + most_kept(compiled), data.table.rows
+        held["evaluation"] = rows * width * VALUE + min(jobs, compiled.spec.evaluation.seeds) * model(width)
     return held
+
+
+def evaluates(compiled: Compiled) -> bool:
+    """Whether a run ends in an evaluation."""
+    assert compiled.data is not None
+    return compiled.spec.evaluation.seeds > 0 and len(compiled.data.rows.test) > 0
+
+
+def most_kept(compiled: Compiled) -> int:
+    """Return how many features are kept at most."""
+    most, size = compiled.spec.selection.most, compiled.pool_size
+    return size if most is None else min(most, size)
 
 
 def rounds_of(compiled: Compiled, data: Dataset) -> list[tuple[int, int]]:
@@ -220,13 +263,19 @@ class Calibration:
         rounds = rounds_of(compiled, data)
         columns = d + SURVIVING * rounds[-1][1]
         threads = threads_for(n, round(columns), jobs)
+        bench, baseline = compiled.bench, compiled.spec.baseline
+        assert bench is not None
+        known = bench.knows_baseline(data)
         steps = {
-            "baseline": self._baseline(compiled.spec.baseline, n, d, jobs),
+            "gates": sum(t.seconds for t in bench.times if t.step in GATES),
+            "baseline": 0.0 if known else self._baseline(baseline, n, d, jobs),
             "halving": sum(scoring(rows, candidates) for rows, candidates in rounds),
             "attribution": columns * float(self.at("column", n)) / threads,
         }
         if settings.keep == "auto":
-            steps["choice"] = self._choice(compiled, n, d, jobs, sum(steps.values()))
+            steps["choice"] = self._choice(compiled, n, jobs, sum(steps.values()))
+        if evaluates(compiled):
+            steps["evaluation"] = self._evaluation(compiled, n, jobs)
         return steps
 
     def _baseline(self, settings: Baseline, n: int, d: int, jobs: int) -> float:
@@ -235,24 +284,40 @@ class Calibration:
         fold = self._model(n, settings.early_stopping, settings.max_trees)
         return math.ceil(settings.folds / jobs) * fold / threads_for(n, d, jobs // settings.folds)
 
-    def _model(self, rows: int, early_stopping: int, max_trees: int) -> float:
-        """Return the seconds of a model of the features on one thread, with its best number of trees."""
-        best = self.whole.trees * (rows / self.whole.rows) ** GROWTH
+    def _model(self, rows: int, early_stopping: int, max_trees: int, slower: float = 1.0) -> float:
+        """Return the seconds of a model of the features on one thread, with its best number of trees.
+
+        A few more features change little: a tree takes longer, and fewer trees are best.
+
+        Parameters
+        ----------
+        slower
+            By what its learning rate is smaller than that of the baseline: it takes as many times the trees.
+        """
+        best = slower * self.whole.trees * (rows / self.whole.rows) ** GROWTH
         trees = min(best + early_stopping, max_trees)
         return float(self.at("fold", rows) + trees * self.at("tree", rows))
 
-    def _choice(self, compiled: Compiled, n: int, d: int, jobs: int, search: float) -> float:
-        """Return the seconds of choosing how many to keep: of models, and of searches if parts decide."""
-        evaluation, bench = compiled.spec.evaluation, compiled.bench
-        assert bench is not None
-        most = min(compiled.spec.selection.keep_most, compiled.pool_size)
-        widths = d + np.append(0, sizes_up_to(most))
+    def _choice(self, compiled: Compiled, n: int, jobs: int, search: float) -> float:
+        """Return the seconds of choosing how many to keep: of models, and of searches if parts decide.
+
+        Parameters
+        ----------
+        search
+            Seconds of gates and search on all rows; each part leaves one of the parts out.
+        """
+        evaluation = compiled.spec.evaluation
         model = self._model(n, evaluation.early_stopping, evaluation.max_trees)
-        models = SEEDS * float(widths.sum() / d) * model / min(jobs, SEEDS * len(widths))
-        if compiled.decides == "selection":
-            return models
-        gates = sum(t.seconds for t in bench.times if t.step in ("pairs", "operators"))
-        return (PARTS - 1) * (models + search + gates)
+        count = SEEDS * (1 + len(sizes_up_to(most_kept(compiled))))
+        models = math.ceil(count / jobs) * model
+        return models if compiled.decides == "selection" else (PARTS - 1) * (models + search)
+
+    def _evaluation(self, compiled: Compiled, n: int, jobs: int) -> float:
+        """Return the seconds of the models without and with new features, one each per seed."""
+        settings, rate = compiled.spec.evaluation, compiled.spec.baseline.learning_rate
+        slower = rate / settings.learner.parameters.get("learning_rate", rate)
+        model = self._model(n, settings.early_stopping, settings.max_trees, slower)
+        return 2 * math.ceil(settings.seeds / jobs) * model
 
 
 def calibrate(bench: Workbench, data: Dataset, universe: Universe) -> Calibration:

@@ -10,7 +10,6 @@ import numpy as np
 
 from scopefe.components import Array
 from scopefe.data.table import Table
-from scopefe.errors import DataError
 from scopefe.evaluate.choosing import PARTS, Choice, Trial, choose, considered
 from scopefe.evaluate.learners import version_of
 from scopefe.recipe.fitting import fit_recipe
@@ -18,7 +17,7 @@ from scopefe.recipe.recipe import Recipe
 from scopefe.run.budgets import Watch
 from scopefe.run.code import code_key
 from scopefe.run.compiling import Compiled
-from scopefe.run.workbench import Stored
+from scopefe.run.workbench import Stored, no_value
 from scopefe.score.baseline import BaselineScores
 from scopefe.score.featureboost import Block
 from scopefe.score.openfe import OpenFE
@@ -59,8 +58,7 @@ def select(
         scores = bench.baseline(data, None, settings.folds, advance)
     block = bench.block(data, None, len(data.rows.train), scores)
     if np.isnan(block.initial):
-        metric = block.objective.metric
-        raise DataError(f"selection.metric {metric} has no value on the selection rows, which have one class")
+        raise no_value(block.objective)
     if watch.stops("halving"):
         return block, scores, Selected.nothing()
     bench.ready(data)

@@ -24,7 +24,7 @@ from scopefe.run.engines import engine_of
 from scopefe.run.progress import Event, Listener
 from scopefe.run.store import Compute, Store
 from scopefe.score.attribution import Attribution
-from scopefe.score.baseline import BaselineScores, constant, out_of_fold
+from scopefe.score.baseline import BaselineScores, constant, fold_rows, out_of_fold
 from scopefe.score.engine import Engine
 from scopefe.score.featureboost import Block, Evaluator, Failure, Gains, LightGBM, score
 from scopefe.score.kernels import Kernel
@@ -128,7 +128,7 @@ class Workbench:
             del self.failures[before:]
             return value, met
 
-        key = key_of([what, content, data.fingerprint])
+        key = _artefact_key(what, content, data)
         reused = self.store.reused_seconds
         value, failures = self.store.get(key, computed, self.disk, self.about(what, data))
         if key in self._seen:  # its seconds are counted already
@@ -198,6 +198,29 @@ class Workbench:
         settings = self.spec.baseline.model_dump(mode="json") | {"folds": folds}
         return [code_key(), settings, self.objective(data).metric, self.spec.seed, _digest(rows)]
 
+    def knows_baseline(self, data: Dataset) -> bool:
+        """Whether the baseline of all development rows was computed, or taken from the store, in this run."""
+        content = self.baseline_content(data, None, self.spec.baseline.folds)
+        return _artefact_key("baseline", content, data) in self._seen
+
+    def check(self, data: Dataset) -> None:
+        """Check that the baseline has its folds, and the metric of gains a value.
+
+        Raises
+        ------
+        DataError
+            If not: `execute` would end so.
+        """
+        objective, settings, rows = self.objective(data), self.spec.baseline, data.rows
+        target = data.scaled_target
+        if settings.boosting:
+            _check_folds(target, settings.folds)
+            fold_rows(target, objective, settings.folds, data.groups_of(rows.development))
+        held = target[len(rows.train) :]
+        scores = np.zeros((len(held), objective.columns) if objective.columns > 1 else len(held))
+        if np.isnan(objective.loss(held, scores, data.weights_of(rows.selection))):
+            raise no_value(objective)
+
     def _baseline(
         self,
         table: Table,
@@ -211,8 +234,7 @@ class Workbench:
         settings = self.spec.baseline
         if not settings.boosting:
             return constant(target, objective, weights)
-        if len(target) < folds:
-            raise DataError(f"{len(target)} rows are too few for {folds} folds of the baseline")
+        _check_folds(target, folds)
         return out_of_fold(
             table,
             target,
@@ -437,6 +459,22 @@ def _same(fact: Any, other: Any) -> bool:
     if isinstance(fact, np.ndarray) and isinstance(other, np.ndarray):
         return np.array_equal(fact, other, equal_nan=True)
     return repr(fact) == repr(other)
+
+
+def no_value(objective: Objective) -> DataError:
+    """Return the error that the metric of gains has no value."""
+    return DataError(
+        f"selection.metric {objective.metric} has no value on the selection rows, which have one class"
+    )
+
+
+def _check_folds(target: Array, folds: int) -> None:
+    if len(target) < folds:
+        raise DataError(f"{len(target)} rows are too few for {folds} folds of the baseline")
+
+
+def _artefact_key(what: str, content: Any, data: Dataset) -> str:
+    return key_of([what, content, data.fingerprint])
 
 
 def _digest(rows: Array | None) -> str:
