@@ -72,7 +72,7 @@ class Estimate:
         Bytes that the process holds with the data.
     steps
         Gates (as they were timed), baseline, halving, attribution, with ``keep: auto`` choice, and evaluation
-        where there is one; none for an empty pool.
+        and worth where they are; none for an empty pool.
     """
 
     held: int
@@ -124,7 +124,7 @@ def estimate(compiled: Compiled) -> Estimate | None:
             _log.warning("%s: there is no estimate: %s: %s", spec.name, type(error).__name__, error)
             return None
     seconds, held = calibration.seconds(compiled, data), step_bytes(compiled, data)
-    return Estimate(calibration.held, {step: StepEstimate(seconds[step], held[step]) for step in held})
+    return Estimate(calibration.held, {step: StepEstimate(seconds[step], held[step]) for step in seconds})
 
 
 def _refusal(compiled: Compiled) -> str | None:
@@ -174,7 +174,7 @@ def step_bytes(compiled: Compiled, data: Dataset) -> dict[str, int]:
         held["choice"] = max(models, *held.values()) if compiled.decides == "parts" else models
     if evaluates(compiled):
         width, rows = d + most_kept(compiled), data.table.rows
-        held["evaluation"] = rows * width * VALUE + min(jobs, compiled.spec.evaluation.seeds) * model(width)
+        held["evaluation"] = held["worth"] = rows * width * VALUE + min(jobs, compiled.spec.evaluation.seeds) * model(width)
     return held
 
 
@@ -276,6 +276,8 @@ class Calibration:
             steps["choice"] = self._choice(compiled, n, jobs, sum(steps.values()))
         if evaluates(compiled):
             steps["evaluation"] = self._evaluation(compiled, n, jobs)
+            if compiled.spec.evaluation.worth:
+                steps["worth"] = steps["evaluation"]
         return steps
 
     def _baseline(self, settings: Baseline, n: int, d: int, jobs: int) -> float:
