@@ -15,7 +15,7 @@ from scopefe.report.tables import Column, Spread, Table, decimals, metric, share
 def comparison(reports: Sequence[Report]) -> Table:
     """Compare runs with the first one: candidates, time, score, features in common.
 
-    Scores are compared where data, split and evaluation are the first run's.
+    Scores are compared where data, split and evaluation are the first run's, and each with its own base.
     """
     first = reports[0]
     evaluations = [r.evaluation for r in reports if r.evaluation is not None]
@@ -31,11 +31,13 @@ def comparison(reports: Sequence[Report]) -> Table:
             Column("RUN (s)", decimals(1)),
             Column("base", spread),
             Column("with features", spread),
+            Column("against base"),
             Column("difference", lambda v: ("+" if v > 0 else "") + metric(v)),
             Column("against the first"),
             Column("features in common", whole),
         ],
         [_row(report, first, name) for report, name in zip(reports, _names(reports), strict=True)],
+        "Against base: whether the 95 % interval of the difference over test rows lies on one side of 0. "
         "Against the first: a tie is within 0.005 of ROC-AUC or accuracy, and 1 % of RMSE.",
     )
 
@@ -65,13 +67,16 @@ def _row(report: Report, first: Report, name: str) -> list[Any]:
 def _scores(report: Report, first: Report) -> list[Any]:
     facts, other = report.evaluation, first.evaluation
     if facts is None:
-        return [None] * 4
+        return [None] * 5
     base, after = facts.base, facts.with_features or facts.base
-    shown: list[Any] = [Spread(base.mean, base.std), Spread(after.mean, after.std)]
+    own = None if facts.difference is None else facts.difference.verdict
+    shown: list[Any] = [Spread(base.mean, base.std), Spread(after.mean, after.std), own]
     if report is first or other is None or _measured(report) != _measured(first):
         return [*shown, None, None]
     reference = (other.with_features or other.base).mean
     outcome = Margins().outcome(after.mean, reference, metric=facts.metric)
+    if outcome == "win" and (after.mean > base.mean) != facts.larger_is_better:
+        outcome = "win, but no better than base"
     return [*shown, after.mean - reference, outcome]
 
 
