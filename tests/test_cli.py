@@ -286,7 +286,7 @@ def test_compile_json(run: Cli) -> None:
     first, second = json.loads(result.stdout)
     assert first == second
     assert first["pool"] == {"raw": 3, "unique": 3}
-    assert set(first) == {"name", "universe", "pool", "reduction", "operators"}
+    assert set(first) == {"name", "universe", "pool", "reduction", "operators", "gates"}
     assert sum(o["universe"]["raw"] for o in first["operators"]) == first["universe"]["raw"]
     assert first["reduction"] == pytest.approx(1 - 3 / first["universe"]["raw"])
 
@@ -328,7 +328,7 @@ def test_compile_pool_is_what_execute_runs(run: Cli) -> None:
     result = run("execute", "mine.yaml", "--pool", "pool.parquet", "--json", "--no-html")
     report = json.loads(Path(json.loads(result.stdout)["report"]).read_text())
     assert report["space"]["pool"]["raw"] == 6
-    assert sorted(p.name for p in Path("runs").glob("*/*")) == ["recipe.json", "report.json"]
+    assert sorted(p.name for p in Path("runs").glob("*/*")) == ["recipe.json", "report.json", "rows.parquet"]
 
 
 @pytest.mark.parametrize(
@@ -367,14 +367,14 @@ def test_execute_tells_people_on_stderr(run: Cli) -> None:
     assert "RUN " in result.stderr
     (folder,) = Path("runs").iterdir()
     assert str(folder) in result.stderr
-    assert {p.name for p in folder.iterdir()} == {"report.json", "report.html", "recipe.json"}
+    assert {p.name for p in folder.iterdir()} == {"report.json", "report.html", "recipe.json", "rows.parquet"}
 
 
 def test_execute_json_is_one_object_or_a_list(run: Cli) -> None:
     one = json.loads(run("execute", "mine.yaml", "--json", "--no-html", "-q").stdout)
     assert set(one) == {
-        "name", "run_dir", "report", "recipe", "run_seconds", "run_stored_seconds", "selected", "features",
-        "metric",
+        "name", "run_dir", "report", "recipe", "run_seconds", "run_stored_seconds", "never_tried",
+        "selected", "features", "metric", "difference",
     }  # fmt: skip
     result = run("execute", "mine.yaml", "mine.yaml", "--json", "--no-html", "-q", "--jobs", "2")
     assert result.stderr == ""

@@ -130,8 +130,9 @@ def test_summary_is_what_execute_prints_as_json(tmp_path, store):
     done = run("scope-fe", tmp_path, store=store)
     printed = json.loads(json.dumps(summary(done)))
     assert list(printed) == [
-        "name", "run_dir", "report", "recipe", "run_seconds", "run_stored_seconds", "selected", "features",
-        "metric",
+        "name", "run_dir", "report", "recipe", "run_seconds", "run_stored_seconds", "never_tried",
+        "selected", "features",
+        "metric", "difference",
     ]  # fmt: skip
     assert list(printed["features"].values()) == printed["selected"]
     assert list(printed["features"]) == [f.name for f in done.recipe.features]
@@ -250,10 +251,10 @@ def test_the_base_score_of_the_benchmark_is_reproduced(dataset, data_folder, tmp
 def test_what_python_shows_is_one_line(store):
     done = run("quickstart", None, "selection.keep=3", store=store, write=False)
     compiled = scopefe.compile(scopefe.load_spec("quickstart"), store=store)
-    assert repr(done) == "<Run 'quickstart': 3 of 26 candidates, of 266 in all>"
+    assert repr(done) == "<Run 'quickstart': 3 of 265 candidates, of 266 in all>"
     assert repr(done.recipe).startswith("<Recipe 'quickstart': 3 features of ")
     assert repr(done.recipe.features[0]) == f"<FittedFeature {done.recipe.features[0].name!r}>"
-    assert repr(compiled) == "<Compiled 'quickstart': 26 of 266 candidates>"
+    assert repr(compiled) == "<Compiled 'quickstart': 265 of 266 candidates>"
 
 
 def test_a_folder_of_a_run_at_the_same_time_is_left_alone(tmp_path, store, monkeypatch):

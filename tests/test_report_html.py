@@ -20,6 +20,7 @@ from scopefe.report.model import (
     ClusterCount,
     Count,
     DataFacts,
+    DifferenceFacts,
     EvaluationFacts,
     FailureFacts,
     FeatureFacts,
@@ -38,6 +39,7 @@ from scopefe.report.model import (
     StepTime,
     Volatile,
 )
+from scopefe.report.numbers import GLUE
 
 NASTY = "a,b (c)-\"d\"<script>alert('1')</script>"
 HOUSING = ["MedInc", "HouseAge", "AveRooms", "AveBedrms", "Population", "AveOccup", "Latitude", "Longitude"]
@@ -70,7 +72,9 @@ LOWER = score(0.4214, 0.4198, 0.4225, 0.4207, 0.4191, 0.4219, 0.4232, 0.4203, 0.
 LIKE = score(0.4341, 0.4302, 0.4338, 0.4306, 0.4351, 0.4331, 0.4319, 0.4335, 0.4318, 0.4333)
 
 
-def evaluated(base: Score = BASE, after: Score | None = LOWER, **changes: Any) -> EvaluationFacts:
+def evaluated(
+    base: Score = BASE, after: Score | None = LOWER, error: float = 0.002, **changes: Any
+) -> EvaluationFacts:
     facts: dict[str, Any] = {
         "metric": "rmse",
         "larger_is_better": False,
@@ -78,8 +82,17 @@ def evaluated(base: Score = BASE, after: Score | None = LOWER, **changes: Any) -
         "seeds": len(base.values),
         "base": base,
         "with_features": after,
+        "stopping": "rmse",
     }
-    return EvaluationFacts(**facts | changes)
+    facts |= changes
+    if after is not None:
+        mean, sign = after.mean - base.mean, 1 if facts["larger_is_better"] else -1
+        sure = abs(mean) > 2 * error
+        facts["difference"] = DifferenceFacts(
+            mean=mean, error=error, low=mean - 2 * error, high=mean + 2 * error, units=3303, unit="test rows",
+            spread=0.001, verdict=("better" if sign * mean > 0 else "worse") if sure else "no difference",
+        )  # fmt: skip
+    return EvaluationFacts(**facts)
 
 
 def chosen(rank: int, left: str, operator: str, right: str) -> SelectedFacts:
@@ -501,7 +514,7 @@ def page(request: pytest.FixtureRequest) -> Page:
 
 
 def plain(text: str) -> str:
-    return text.replace(html.GLUE, " ")
+    return text.replace(GLUE, " ")
 
 
 def words(report: Report) -> str:
@@ -551,24 +564,24 @@ def test_the_headline() -> None:
     assert "10 features selected" in text
     assert "100 of 222 candidates were in the pool: 55% left out by the gates" in text
     assert "RMSE 0.4330 → 0.4210" in text
-    assert "Better by 0.0120 (2.8%); better on 10 of 10 seeds." in text
+    assert (
+        "Better: RMSE is lower by 0.0120 (2.8%) (95 % interval over 3,303 test rows: −0.0160 to −0.0080)."
+        in text
+    )
     assert "smaller is better" in text
 
 
 @pytest.mark.parametrize(
     ("facts", "tone", "sentence"),
     [
-        (evaluated(), "better", "Better by 0.0120 (2.8%); better on 10 of 10 seeds."),
-        (evaluated(LOWER, BASE), "worse", "Worse by 0.0120 (2.9%); better on 0 of 10 seeds. "
-         "The new features do not help this model."),
-        (evaluated(after=LIKE), "level", "No clear difference: better by 0.0003 (< 0.1%), within the spread "
-         "over seeds; better on 5 of 10 seeds."),
-        (evaluated(after=BASE), "level", "No difference."),
-        (evaluated(score(0.8), score(0.9), larger_is_better=True), "better",
-         "Better by 0.1000; one seed only."),
-        (evaluated(score(0.9), score(0.8), larger_is_better=True), "worse", "Worse by 0.1000; one seed only. "
-         "The new features do not help this model."),
-        (evaluated(after=score(math.nan)), "level", "The metric could not be computed."),
+        (evaluated(), "better", "Better: RMSE is lower by 0.0120 (2.8%) (95 % interval over 3,303 test rows: "
+         "−0.0160 to −0.0080)."),
+        (evaluated(LOWER, BASE), "worse", "Worse: RMSE is higher by 0.0120 (2.9%) (95 % interval over 3,303 "
+         "test rows: +0.0080 to +0.0160). The new features do not help this model."),
+        (evaluated(after=LIKE), "level", "No difference that these 3,303 test rows can show: RMSE is lower "
+         "by 0.0003 (< 0.1%) (95 % interval over 3,303 test rows: −0.0043 to +0.0037)."),
+        (evaluated(score(0.8), score(0.9), larger_is_better=True, metric="auc"), "better", "Better: ROC-AUC "
+         "is higher by 0.1000 (95 % interval over 3,303 test rows: +0.0960 to +0.1040)."),
         (evaluated(after=None), "none", "No feature was selected: there is nothing to compare."),
         (None, "none", "The evaluation was left out."),
     ],
@@ -749,7 +762,7 @@ def test_a_column_of_numbers_has_the_same_decimals() -> None:
         "0.00440",
         "0",
         "–",
-        f"3{html.GLUE}×{html.GLUE}10⁻⁷",
+        f"3{GLUE}×{GLUE}10⁻⁷",
     ]
     assert html.aligned([12345.6, 210.4]) == ["12,346", "210"]
 

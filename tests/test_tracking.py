@@ -56,7 +56,7 @@ def test_a_run_is_told(client, frame):
     assert told.data.metrics["pool"] == run.report.space.pool.raw
     assert told.data.metrics["rmse.with_features"] == run.report.evaluation.with_features.mean
     files = {file.path for file in client.list_artifacts(told.info.run_id)}
-    assert files == {"recipe.json", "report.json", "report.html"}
+    assert files == {"recipe.json", "report.json", "report.html", "rows.parquet"}
 
 
 def test_the_runs_of_a_study_stand_under_it(client, frame, tmp_path):

@@ -44,12 +44,15 @@ def verdict(report: Report) -> Verdict:
         return Verdict("none", "Not evaluated", "", reason)
     name, digits = metric_name(facts.metric), decimals(facts)
     before = fixed(facts.base.mean, digits)
-    if facts.with_features is None or facts.difference is None:
+    if facts.with_features is None:
         spread = spread_text(facts.base, digits, facts.seeds)
         sentence = "No feature was selected: there is nothing to compare."
         return Verdict("none", f"{name} {before}", spread, sentence)
     after = fixed(facts.with_features.mean, digits)
     spread = f"{spread_text(facts.base, digits, 1)} → {spread_text(facts.with_features, digits, facts.seeds)}"
+    if facts.difference is None:
+        sentence = "This report does not say how sure the difference is."
+        return Verdict("level", f"{name} {before} → {after}", spread, sentence)
     tone = TONES[facts.difference.verdict]
     return Verdict(tone, f"{name} {before} → {after}", spread, compared(facts, facts.difference, digits))
 

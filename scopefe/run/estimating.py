@@ -174,7 +174,9 @@ def step_bytes(compiled: Compiled, data: Dataset) -> dict[str, int]:
         held["choice"] = max(models, *held.values()) if compiled.decides == "parts" else models
     if evaluates(compiled):
         width, rows = d + most_kept(compiled), data.table.rows
-        held["evaluation"] = held["worth"] = rows * width * VALUE + min(jobs, compiled.spec.evaluation.seeds) * model(width)
+        held["evaluation"] = held["worth"] = rows * width * VALUE + min(
+            jobs, compiled.spec.evaluation.seeds
+        ) * model(width)
     return held
 
 
