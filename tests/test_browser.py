@@ -65,6 +65,10 @@ const found = {
   met: page.met, sorted, colours: Object.fromEntries(["paper", "panel", "ink", "soft", "link", "bad"].map(
     (name) => [name, colour(name)])),
   loaded: page.performance.getEntriesByType("resource").map((entry) => entry.name),
+  importance: [...page.document.querySelectorAll("thead th")]
+    .filter((head) => head.textContent.trim() === "Importance")
+    .map((head) => [...head.closest("table").rows].map(
+      (row) => row.cells[head.cellIndex].getBoundingClientRect().right)),
   width: page.innerWidth, needed: body.scrollWidth, wide: wide.map((element) => element.outerHTML),
 };
 """
@@ -162,7 +166,9 @@ def test_pages_fit_load_nothing_and_sort(tmp_path):
     for (page, width), found in zip(pages, in_browser(tmp_path, *pages), strict=True):
         assert (found["width"], found["met"], found["loaded"]) == (width, [], [])
         assert found["needed"] <= width, found["wide"][-1][:500]
+        assert all(right <= width for column in found["importance"] for right in column), found["importance"]
         assert all(all(orders) for table in found["sorted"] for orders in table)
+        assert bool(found["importance"]) == (">Importance<" in page)
         assert bool(found["sorted"]) == ("data-sort" in page.partition("<script>")[0])
 
 

@@ -56,8 +56,8 @@ def environment() -> Environment:
 
 
 def breakable(formula: str) -> Markup:
-    """Return a formula whose lines may end between its names."""
-    return Markup(re.sub(r"([(,+*/-])", r"\1<wbr>", str(escape(formula))))
+    """Return a formula, or a name, whose lines may end between its words."""
+    return Markup(re.sub(r"([(,+*/_-])", r"\1<wbr>", str(escape(formula))))
 
 
 LEARNERS = {
