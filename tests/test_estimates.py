@@ -42,7 +42,7 @@ def frame() -> pd.DataFrame:
 
 
 def spec(*overrides: str, **sections):
-    content = {"name": "s", "data": {"target": "y"}, "evaluation": {"seeds": 1}, **sections}
+    content = {"name": "s", "data": {"target": "y"}, "evaluation": {"seeds": 1, "worth": False}, **sections}
     return scopefe.load_spec(content, overrides=[*overrides])
 
 
@@ -168,6 +168,12 @@ def test_an_evaluation_is_in_it_if_there_is_one(frame):
     assert more > 5 * few
     for none in ("evaluation.seeds=0", "data.split={by: fractions, train: 0.8, selection: 0.2, test: 0}"):
         assert list(scopefe.estimate(compiled(frame, none)).steps) == STEPS
+
+
+def test_what_measuring_worth_takes_is_in_it(frame):
+    steps = scopefe.estimate(compiled(frame, "evaluation.worth=true")).steps
+    assert list(steps) == [*STEPS, "evaluation", "worth"]
+    assert steps["worth"] == steps["evaluation"]
 
 
 def test_what_it_takes_to_decide_how_many_to_keep_is_in_it(frame):
