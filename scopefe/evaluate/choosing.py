@@ -23,7 +23,7 @@ from scopefe.score.selection import Selected
 from scopefe.space.universe import Universe
 
 SIZES = (1, 2, 5, 10, 20, 50, 100)
-PARTS, SEEDS, DRAWS, ALPHA, TAIL = 5, 2, 20_000, 0.05, 0.01
+PARTS, SEEDS, DRAWS, ALPHA, TAIL, TINY = 5, 2, 2_000, 0.05, 0.01, 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,11 +138,10 @@ def choose(
     """Choose how many of the ranked features to keep, none of them included.
 
     Models with the first features, of several numbers of them, are compared with models without any by the
-    loss of each row that they did not see, a few rows' weight clipped. One test is made of all sizes: if none
-    helped, the ratios of mean decrease to standard error would follow Student's t, with the correlation that
-    the rows show; the largest ratio is held against the largest of such draws. Where chance alone would do as
-    well in 5 % of cases, nothing is kept; else the size with the largest clipped decrease, which is one of
-    the mean loss too. Rows that the split keeps together count as one.
+    loss of each row that they did not see, a few rows' weight clipped. One test is made of all sizes: the
+    largest ratio of mean decrease to standard error is held against the largest that chance gives; see
+    `chance`. Where that would do as well in 5 % of cases, nothing is kept; else the size with the largest
+    clipped decrease, which is one of the mean loss too. Rows that the split keeps together count as one.
 
     Parameters
     ----------
@@ -168,10 +167,20 @@ def choose(
         nothing = np.zeros(len(sizes))
         return Choice(0, sizes, nothing, nothing, nothing, 1.0, 0)
     rows, lower = sum(rows for rows, _ in tried), np.concatenate([units for _, units in tried])
-    lower *= len(lower) / rows
+    return decided(lower * (len(lower) / rows), rows, sizes, np.random.default_rng(seed))
+
+
+def decided(lower: Array, rows: int, sizes: Array, rng: np.random.Generator) -> Choice:
+    """Return the choice that decreases of so many rows lead to; see `choose`.
+
+    Parameters
+    ----------
+    lower
+        float64, shape (units, sizes): decreases of each row or group; their mean is that of a row.
+    """
     clipped = clip(lower)
     means, errors = clipped.mean(axis=0), clipped.std(axis=0) / np.sqrt(max(len(lower) - 1, 1))
-    p = chance(clipped, np.random.default_rng(seed))
+    p = chance(clipped, rng)
     kept = int(sizes[means.argmax()]) if p < ALPHA else 0
     return Choice(rows, sizes, lower.mean(axis=0), means, errors, p, kept)
 
@@ -233,19 +242,26 @@ def _decreases(trial: Trial, sizes: Array, train: Callable[..., Iterator[tuple[A
 def chance(lower: Array, rng: np.random.Generator) -> float:
     """Return how often the surest of several mean decreases would be as sure if all were 0 on average.
 
+    How sure is the ratio of a mean to its standard error. Chance is what units drawn again, with replacement,
+    show of the same ratios around their means (bootstrap), so that skewed decreases are no surer than they
+    are.
+
     Parameters
     ----------
     lower
         float64, shape (units, sizes): decreases of each row or group.
     """
-    spread = lower.std(axis=0)
+    units, spread = len(lower), lower.std(axis=0)
     moves = spread > 0
-    if len(lower) < 2 or not moves.any():
+    if units < 2 or not moves.any():
         return 1.0
-    scaled = (lower[:, moves] - lower[:, moves].mean(axis=0)) / spread[moves]
-    observed = (lower[:, moves].mean(axis=0) / spread[moves]).max() * np.sqrt(len(lower) - 1)
-    correlation = scaled.T @ scaled / len(lower)
-    drawn = rng.multivariate_normal(np.zeros(len(correlation)), correlation, size=DRAWS, method="eigh")
-    freedom = len(lower) - 1
-    drawn /= np.sqrt(rng.chisquare(freedom, size=(DRAWS, 1)) / freedom)
-    return (1 + int((drawn.max(axis=1) >= observed).sum())) / (1 + DRAWS)
+    scaled = lower[:, moves] / spread[moves]
+    observed = scaled.mean(axis=0)
+    centred = scaled - observed
+    squared = np.square(centred)
+    surest = np.empty(DRAWS)
+    for draw in range(DRAWS):
+        shares = np.bincount(rng.integers(units, size=units), minlength=units) / units
+        means = shares @ centred
+        surest[draw] = (means / np.sqrt(np.maximum(shares @ squared - np.square(means), TINY))).max()
+    return (1 + int((surest >= observed.max()).sum())) / (1 + DRAWS)
