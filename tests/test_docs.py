@@ -50,7 +50,7 @@ SPECS, RUNS, RECIPES = (ROOT / "docs" / name for name in ("specs.md", "runs.md",
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 STEPS = (
     "data|pairs|gate baseline|operators|kernels|pool|estimate|baseline|halving|attribution|openfe|recipe|"
-    "evaluation|audit|choice|controls|fresh|study"
+    "evaluation|worth|audit|choice|controls|fresh|study"
 )
 PROGRESS = re.compile(rf"^\S+: ({STEPS})\b.*")
 ANYTHING = "…"

@@ -17,6 +17,7 @@ from scopefe.report.figures import cards, heat_map
 from scopefe.report.model import (
     AssociationFacts,
     BaselineFacts,
+    ChoiceFacts,
     ClusterCount,
     Count,
     DataFacts,
@@ -34,12 +35,15 @@ from scopefe.report.model import (
     SelectedFacts,
     SelectionFacts,
     ShapeFacts,
+    SizeFacts,
     SpaceFacts,
     StepFacts,
     StepTime,
     Volatile,
+    WorthFacts,
 )
 from scopefe.report.numbers import GLUE
+from scopefe.report.verdicts import instead
 
 NASTY = "a,b (c)-\"d\"<script>alert('1')</script>"
 HOUSING = ["MedInc", "HouseAge", "AveRooms", "AveBedrms", "Population", "AveOccup", "Latitude", "Longitude"]
@@ -608,6 +612,62 @@ def test_a_notebook_shows_what_was_found(build) -> None:
     for feature in report.selection.selected:
         assert feature.formula in Page(piece).text
     assert not {"script", "style", "html"} & {tag for tag, _ in Page(piece).tags}
+
+
+def test_where_nothing_is_selected_it_is_said_what_came_nearest_and_what_to_change() -> None:
+    tried = [SizeFacts(features=n, decrease=d, clipped=d, error=0.01) for n, d in ((1, -0.01), (5, 0.012))]
+    choice = ChoiceFacts(rows=2000, sizes=tried, p=0.21, kept=0)
+    nearly = nothing_selected(survivors=3, choice=choice, ranking=[chosen(1, "a", "+", "b")])
+    report = make(selection=nearly, spec={"selection": {"keep": "auto"}})
+    lines = [plain(line) for line in instead(report)]
+    assert lines[0].startswith(
+        "Nearest: with 5 features the loss of a row is lower by 0.012 ± 0.01 on 2,000 "
+    )
+    assert "(p = 0.21; below 0.05 would be kept)" in lines[0]
+    assert lines[1] == "Best candidates by gain: (a+b) (0.021)."
+    left_out, unique = report.space.never_tried, report.space.universe.unique
+    assert lines[2].startswith(f"Never tried: {left_out} of {unique} candidates; scope.operators=all")
+    assert lines[3].startswith("To keep the best all the same, set selection.keep=10")
+    shown = words(report)
+    assert all(line in shown for line in lines)
+    assert [*instead(make())] == [*instead(bare())] == []
+    keeps_none = make(selection=nothing_selected(survivors=3), spec={"selection": {"keep": 0}})
+    assert [*instead(keeps_none)][-1] == "Set selection.keep=auto to keep what helps, or a number."
+    failed = make(selection=nothing_selected())
+    assert [*instead(failed)][-1].startswith("The failures in the report say why")
+
+
+def test_the_worth_of_features_is_shown_once_for_those_that_stand_for_each_other() -> None:
+    one, two, three = (chosen(n, "a", "+", name) for n, name in enumerate("bcd", 1))
+    one.worth = WorthFacts(mean=0.01, error=0.002, together=[three.name])
+    two.worth = WorthFacts(mean=0.03, error=None)
+    three.worth = WorthFacts(mean=0.01, error=0.002, together=[one.name])
+    facts = make().selection.model_copy(update={"selected": [one, two, three]})
+    report = make(selection=facts)
+    assert html.worths(facts.selected) == [
+        (["(a+c)"], 0.03, None), (["(a+b)", "(a+d)"], 0.01, 0.002)
+    ]  # fmt: skip
+    assert "What they are worth on unseen rows" in words(report)
+    assert "What they are worth on unseen rows" not in words(make())
+
+
+def test_an_evaluation_says_what_models_stopped_by_and_how_sure_it_is() -> None:
+    base, after = (
+        BASE.model_copy(update={"trees": [310, 290]}),
+        LOWER.model_copy(update={"trees": [407, 399]}),
+    )
+    text = words(make(evaluation=evaluated(base, after)))
+    for shown in ("Models stop by RMSE", "310 · 290", "407 · 399", "over 3,303 test rows"):
+        assert shown in text
+
+
+def test_a_report_of_before_does_not_say_how_sure_it_is() -> None:
+    facts = evaluated().model_copy(update={"difference": None})
+    verdict = html.verdict(make(evaluation=facts))
+    assert (verdict.tone, verdict.sentence) == (
+        "level",
+        "This report does not say how sure the difference is.",
+    )
 
 
 def test_no_test_rows() -> None:

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 import scopefe
 from benchmarks.paper import merged
 from scopefe.cli.main import cli
+from scopefe.report.comparing import comparison
 from scopefe.report.evidence import tables
 from scopefe.report.publish import publish
 from scopefe.report.study import StudyFacts
@@ -424,6 +425,23 @@ def test_runs_are_compared_with_the_first(runs):
     assert second["features in common"] != "–"
     assert base["against the first"] == "loss"
     assert base["candidates"] == "0"
+    told = [r.report.evaluation.difference for r in runs[:2]]
+    assert [first["against base"], second["against base"]] == [d.verdict for d in told]
+    assert base["against base"] == "–"
+
+
+def test_what_wins_but_is_no_better_than_base_says_so(runs):
+    reports = [run.report.model_copy(deep=True) for run in runs[:2]]
+    for report, base, after in zip(reports, (1.0, 1.0), (1.2, 1.1), strict=True):
+        facts = report.evaluation
+        facts.base, facts.with_features = (
+            score.model_copy(update={"mean": mean})
+            for score, mean in ((facts.base, base), (facts.with_features, after))
+        )
+    assert reports[0].evaluation.metric == "rmse"
+    assert comparison(reports).rows[1][9] == "win, but no better than base"
+    reports[1].evaluation.base.mean = 1.3
+    assert comparison(reports).rows[1][9] == "win"
 
 
 def test_runs_of_one_name_are_told_apart_by_their_folders(runs):

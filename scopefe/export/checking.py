@@ -16,6 +16,7 @@ import pandas as pd
 from pydantic import ValidationError
 
 from scopefe.components import CAT, NUM, Array, Operator
+from scopefe.data.frames import codes_of
 from scopefe.data.kinds import encode
 from scopefe.data.table import arguments_of
 from scopefe.errors import ComponentError, first_line
@@ -121,7 +122,7 @@ class _Trial:
         expression = Apply(self.operator.name, tuple(map(Leaf, self.inputs)), self.operator.symmetric)
         self.features = [table[table.names.index(name)] for name in self.inputs]
         self.recipe = fit_recipe("checked", "", table, [(expression, self.operator, 0.0, 0.0)])
-        self.expected = self.recipe.transform(self.new).iloc[:, 0].to_numpy()
+        self.expected = codes_of(self.recipe.transform(self.new)).iloc[:, 0].to_numpy()
 
     def nothing_but_missing(self) -> list[str]:
         if not self.spoiled:
@@ -160,10 +161,11 @@ class _Trial:
     def saved(self, modules: Sequence[str]) -> pd.DataFrame:
         with tempfile.TemporaryDirectory() as folder:
             recipe = Recipe.load(self.recipe.save(Path(folder) / "recipe.json"), modules)
-        return recipe.transform(self.new)
+        return codes_of(recipe.transform(self.new))
 
     def row_by_row(self) -> pd.DataFrame:
-        return pd.concat([self.recipe.transform(self.new.iloc[[i]]) for i in range(ALONE)])
+        rows = [self.recipe.transform(self.new.iloc[[i]]) for i in range(ALONE)]
+        return codes_of(pd.concat(rows))
 
     def compared(self, where: str, make: Callable[[], pd.DataFrame], *, units: int = 0) -> list[str]:
         """Say how many values differ from those of a batch, with the first such row.

@@ -67,6 +67,14 @@ LEARNERS = {
     "random-forest": "random forest",
     "linear": "linear model",
 }
+STOPPING = {
+    "rmse": "RMSE",
+    "auc": "ROC-AUC",
+    "binary_logloss": "log-loss",
+    "multi_logloss": "log-loss",
+    "binary_error": "error rate",
+    "multi_error": "error rate",
+}
 IMPORTANCE = {
     "gain": "total gain",
     "permutation": "effect under permutation",
@@ -208,7 +216,7 @@ def evaluation_facts(facts: EvaluationFacts | None) -> list[tuple[str, str]]:
     """Return what is told of an evaluation beside its scores."""
     if facts is None:
         return []
-    told = [("Models stop by", facts.stopping)] if facts.stopping else []
+    told = [("Models stop by", STOPPING.get(facts.stopping, facts.stopping))] if facts.stopping else []
     for name, score in (("original features", facts.base), ("new features too", facts.with_features)):
         if score is not None and score.trees:
             trees = " · ".join(map(thousands, score.trees))
