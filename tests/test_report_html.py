@@ -656,9 +656,16 @@ def test_an_evaluation_says_what_models_stopped_by_and_how_sure_it_is() -> None:
         BASE.model_copy(update={"trees": [310, 290]}),
         LOWER.model_copy(update={"trees": [407, 399]}),
     )
-    text = words(make(evaluation=evaluated(base, after)))
-    for shown in ("Models stop by RMSE", "310 · 290", "407 · 399", "over 3,303 test rows"):
-        assert shown in text
+    facts = evaluated(base, after)
+    assert dict(html.evaluation_facts(facts)) == {
+        "Models stop by": "RMSE",
+        "Trees by seed, original features": "310 · 290",
+        "Trees by seed, new features too": "407 · 399",
+        "Difference": "−0.012 ± 0.0020",
+        "95 % interval": "−0.016 to −0.008, over 3,303 test rows",
+        "Spread over seeds": "0.0010",
+    }
+    assert "310 · 290" in words(make(evaluation=facts))
 
 
 def test_a_report_of_before_does_not_say_how_sure_it_is() -> None:
