@@ -207,12 +207,14 @@ def test_what_a_tree_cannot_tell_apart_is_considered_once():
     assert chosen_of(frame[["a", "b", "c"]], formulas) == ["(a/b)", "(a+b)"]
 
 
-def test_what_has_no_importance_comes_last_by_its_gain():
+def test_candidates_take_turns_by_importance_and_by_gain():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.uniform(1, 2, 300), "b": rng.uniform(1, 2, 300)})
     formulas = [("(a*b)", 2.0), ("(a+b)", 0.0), ("(a-b)", 0.0), ("(a/b)", -1.0), ("min(a,b)", 0.0)]
     gains = {"(a*b)": 0.1, "(a+b)": -0.1, "(a-b)": 0.2, "(a/b)": 0.3}
     assert chosen_of(frame, formulas, gains=gains) == ["(a*b)", "(a/b)", "(a-b)"]
+    two = [(formula, 1.0 if formula == "(a+b)" else importance) for formula, importance in formulas]
+    assert chosen_of(frame, two, gains=gains) == ["(a*b)", "(a/b)", "(a+b)", "(a-b)"]
     without = [(formula, min(importance, 0.0)) for formula, importance in formulas]
     assert chosen_of(frame, without, gains=gains) == []
 

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import chain, islice, zip_longest
 from typing import Any
 
 import numpy as np
@@ -76,8 +76,8 @@ class Trial:
 def considered(universe: Universe, table: Table, selected: Selected, most: int) -> Array:
     """Return the ids, by rank, of candidates that may be kept.
 
-    Those without importance come last, by their gains: the model that tells importance may have stopped after
-    a tree or two. If none has any, nothing is considered. Those are left out that have the values of an
+    They take turns, by importance and by gain: the model that tells importance may have stopped after a tree
+    or two. If none has any importance, nothing is considered. Those are left out that have the values of an
     original feature or of one that ranks better, up to a monotone change: no tree can tell these apart.
 
     Parameters
@@ -90,7 +90,7 @@ def considered(universe: Universe, table: Table, selected: Selected, most: int) 
     originals = [table.passing(i) for i in range(len(table))]
     seen = {_order(f.model_values(), f.kind == "categorical") for f in originals}
     kept: list[int] = []
-    for candidate in _by_use(selected):
+    for candidate in _by_turns(selected):
         operator, left, right = (int(part[0]) for part in universe.decode(np.array([candidate])))
         values, categorical = model_values(universe, table, operator, left, right)
         order = _order(finite(values), categorical)
@@ -102,14 +102,14 @@ def considered(universe: Universe, table: Table, selected: Selected, most: int) 
     return np.array(kept, dtype=np.int64)
 
 
-def _by_use(selected: Selected) -> list[int]:
-    """Return the ids that have importance, by rank; then, if there are any, those with a gain above 0."""
-    ranked, gains = selected.attribution, selected.gains
-    useful = ranked.importances > 0
-    if not useful.any():
-        return []
-    others = [i for i in ranked.candidates[~useful].tolist() if gains.get(i, 0.0) > 0]
-    return [*ranked.candidates[useful].tolist(), *sorted(others, key=lambda i: -gains[i])]
+def _by_turns(selected: Selected) -> list[int]:
+    """Return ids by turns, the best of those with importance, then the best by gain; none if none has any."""
+    ranked = selected.attribution
+    useful = ranked.candidates[ranked.importances > 0].tolist()
+    gains = {i: gain for i in ranked.candidates.tolist() if (gain := selected.gains.get(i, 0.0)) > 0}
+    by_gain = sorted(gains, key=lambda i: -gains[i])
+    turns = chain.from_iterable(zip_longest(useful, by_gain)) if useful else ()
+    return [i for i in dict.fromkeys(turns) if i is not None]
 
 
 def _order(values: Array, categories: bool = False) -> bytes:
