@@ -84,7 +84,11 @@ def on_table(name: str) -> Iterator[Compared]:
     rows = compiled.data.rows
     at_fit = codes_of(recipe.transform(frame.iloc[rows.development]))
     new = disturbed(frame[sorted({i.column for i in recipe.inputs})].iloc[rows.test], rng)
-    expected, python, sql = codes_of(recipe.transform(new)), in_python(recipe, new), in_duckdb(recipe, new)
+    expected, python, sql = (
+        codes_of(recipe.transform(new)),
+        codes_of(in_python(recipe, new)),
+        in_duckdb(recipe, new),
+    )
     single = {i.name for i in recipe.inputs if i.single}
     for operator, members in groupby(recipe.features, lambda f: f.operator.name):
         features = list(members)

@@ -112,7 +112,7 @@ def comparison(counted: Sequence[Counted]) -> list[tuple[str, list[str]]]:
     ]
     if any(s.clusters for s in spaces):
         rows.append(("clusters", ["–" if s.clusters is None else str(len(s.clusters)) for s in spaces]))
-    rows += gate_rows([s.gates for s in spaces])
+    rows += gate_rows([() if c.bounds else c.space.gates for c in counted])
     by_arity = [_grouped(s, "arity") for s in spaces]
     rows.append(("pool by number of inputs, raw", []))
     arities = sorted({a for counts in by_arity for a in counts})

@@ -179,7 +179,7 @@ class _Trial:
         failed = _failure(where, lambda: found.append(make()))
         if failed:
             return failed
-        values = found[0].iloc[:, 0].to_numpy(dtype=np.float64)
+        values = codes_of(found[0]).iloc[:, 0].to_numpy(dtype=np.float64)
         expected = self.expected[: len(values)]
         near = np.isclose(values, expected, rtol=units * np.finfo(float).eps, atol=0, equal_nan=True)
         if near.all():

@@ -131,7 +131,7 @@ def _transform(recipe: Recipe, given: list[Form]) -> Iterator[str]:
     features = list(zip(recipe.features, given, strict=True))
     keys = {f.inputs[p] for f, form in features if isinstance(form, Lookup) for p in form.keys}
     yield "def transform(frame: pd.DataFrame) -> pd.DataFrame:"
-    yield '    """Return the features of every row: float64, with the index of the frame."""'
+    yield '    """Return the features of every row, float64 or categories, with the index of the frame."""'
     yield "    x = {"
     for i in recipe.inputs:
         if i.kind != "categorical":
@@ -152,7 +152,12 @@ def _transform(recipe: Recipe, given: list[Form]) -> Iterator[str]:
         yield f"            {feature.name!r}: {_value(feature, form)},"
     yield "        }"
     yield "    columns = {name: finite(values) for name, values in new.items()}"
-    yield "    return pd.DataFrame(columns, index=frame.index, dtype=np.float64)"
+    yield "    found = pd.DataFrame(columns, index=frame.index, dtype=np.float64)"
+    for feature in recipe.features:
+        if feature.labels is not None:
+            name, count = repr(feature.name), len(feature.labels)
+            yield f"    found[{name}] = as_categories(found[{name}], {count})"
+    yield "    return found"
 
 
 def _series(i: Input) -> str:

@@ -118,6 +118,12 @@ def categories(series: pd.Series[Any], missing_as: str | None = None, holds: str
     return Category(codes, labels)
 
 
+def as_categories(codes: pd.Series[Any], count: int) -> pd.Categorical[str]:
+    """Return codes from 0 as categories, missing where there is none."""
+    numbers = codes.fillna(-1).to_numpy().astype(np.int64)
+    return pd.Categorical.from_codes(numbers, pd.Index([str(code) for code in range(count)]))
+
+
 def finite(values: Array) -> Array:
     """Return float64 values: infinite ones are NaN."""
     values = np.array(values, dtype=np.float64)

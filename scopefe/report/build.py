@@ -231,7 +231,8 @@ def _described(recipe: Recipe, data: Dataset, worth: Sequence[Worth]) -> Iterato
             values = feature.apply(columns)
             drawn = shape(values, target, data.labels, categorical=feature.labels is not None)
         measured = _worth(recipe, place, worth[place]) if worth else None
-        yield {"name": feature.name, "words": words[place].words, "shape": drawn, "worth": measured}
+        told = {"words": words[place].words, "shape": drawn, "worth": measured}
+        yield {"rank": place + 1, "name": feature.name, **told}
 
 
 def _worth(recipe: Recipe, place: int, worth: Worth) -> WorthFacts:

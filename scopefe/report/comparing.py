@@ -74,7 +74,7 @@ def _scores(report: Report, first: Report) -> list[Any]:
     if report is first or other is None or _measured(report) != _measured(first):
         return [*shown, None, None]
     reference = (other.with_features or other.base).mean
-    outcome = Margins().outcome(after.mean, reference, metric=facts.metric)
+    outcome: str | None = Margins().outcome(after.mean, reference, metric=facts.metric)
     if outcome == "win" and (after.mean > base.mean) != facts.larger_is_better:
         outcome = "win, but no better than base"
     return [*shown, after.mean - reference, outcome]
