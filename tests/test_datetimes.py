@@ -14,8 +14,8 @@ from test_export import in_duckdb, in_python, to_sql
 
 import scopefe
 from scopefe import NUM, DataError, Recipe, RecipeError
-from scopefe.data.frames import codes_of
 from scopefe.data.datetimes import TimePart, part_of, times_of, with_parts
+from scopefe.data.frames import codes_of
 from scopefe.data.kinds import encode
 from scopefe.recipe.fitting import fit_recipe
 from scopefe.registry import components

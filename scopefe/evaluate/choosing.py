@@ -38,10 +38,10 @@ class Choice:
         int64: numbers of features that were tried.
     decreases
         float64, one per size: by how much the loss of a row is lower than without features, on average.
-    clipped
-        float64: the same without a few rows' weight; see `clip`.
     errors
-        float64: standard errors of the clipped decreases.
+        float64: their standard errors.
+    clipped, clipped_errors
+        float64: the same where a few rows do not decide; see `clip`.
     p
         Probability of a decrease as sure as the surest one, if no number of features helped.
     kept
@@ -51,8 +51,9 @@ class Choice:
     rows: int
     sizes: Array
     decreases: Array
-    clipped: Array
     errors: Array
+    clipped: Array
+    clipped_errors: Array
     p: float
     kept: int
 
@@ -138,10 +139,11 @@ def choose(
     """Choose how many of the ranked features to keep, none of them included.
 
     Models with the first features, of several numbers of them, are compared with models without any by the
-    loss of each row that they did not see, a few rows' weight clipped. One test is made of all sizes: the
-    largest ratio of mean decrease to standard error is held against the largest that chance gives; see
-    `chance`. Where that would do as well in 5 % of cases, nothing is kept; else the size with the largest
-    clipped decrease, which is one of the mean loss too. Rows that the split keeps together count as one.
+    loss of each row that they did not see. One test is made of all sizes, each looked at twice, as it is and
+    with a few rows' weight clipped: the largest ratio of mean decrease to standard error is held against the
+    largest that chance gives; see `chance`. Where that would do as well in 5 % of cases, nothing is kept;
+    else the size with the largest mean decrease, clipped or not as the surest one is. Either is a decrease of
+    the mean loss. Rows that the split keeps together count as one.
 
     Parameters
     ----------
@@ -165,7 +167,7 @@ def choose(
     tried = [(len(trial.data.rows.test), _decreases(trial, sizes, train)) for trial in trials]
     if not tried:
         nothing = np.zeros(len(sizes))
-        return Choice(0, sizes, nothing, nothing, nothing, 1.0, 0)
+        return Choice(0, sizes, nothing, nothing, nothing, nothing, 1.0, 0)
     rows, lower = sum(rows for rows, _ in tried), np.concatenate([units for _, units in tried])
     return decided(lower * (len(lower) / rows), rows, sizes, np.random.default_rng(seed))
 
@@ -178,11 +180,13 @@ def decided(lower: Array, rows: int, sizes: Array, rng: np.random.Generator) -> 
     lower
         float64, shape (units, sizes): decreases of each row or group; their mean is that of a row.
     """
-    clipped = clip(lower)
-    means, errors = clipped.mean(axis=0), clipped.std(axis=0) / np.sqrt(max(len(lower) - 1, 1))
-    p = chance(clipped, rng)
-    kept = int(sizes[means.argmax()]) if p < ALPHA else 0
-    return Choice(rows, sizes, lower.mean(axis=0), means, errors, p, kept)
+    both = np.stack([lower, clip(lower)])
+    means, errors = both.mean(axis=1), both.std(axis=1) / np.sqrt(max(len(lower) - 1, 1))
+    p = chance(np.concatenate([*both], axis=1), rng)
+    ratios = np.divide(means, errors, out=np.zeros_like(means), where=errors > 0)
+    surest = ratios.max(axis=1).argmax()
+    kept = int(sizes[means[surest].argmax()]) if p < ALPHA else 0
+    return Choice(rows, sizes, means[0], errors[0], means[1], errors[1], p, kept)
 
 
 def clip(lower: Array) -> Array:

@@ -241,11 +241,12 @@ def _worth(recipe: Recipe, place: int, worth: Worth) -> WorthFacts:
 
 
 def _choice(choice: Choice) -> ChoiceFacts:
-    columns = choice.sizes, choice.decreases, choice.clipped, choice.errors
+    columns = choice.sizes, choice.decreases, choice.errors, choice.clipped, choice.clipped_errors
     tried = zip(*(column.tolist() for column in columns), strict=True)
+    names = "features", "decrease", "error", "clipped", "clipped_error"
     return ChoiceFacts(
         rows=choice.rows,
-        sizes=[SizeFacts(features=n, decrease=d, clipped=c, error=error) for n, d, c, error in tried],
+        sizes=[SizeFacts(**dict(zip(names, row, strict=True))) for row in tried],
         p=choice.p,
         kept=choice.kept,
     )

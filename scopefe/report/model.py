@@ -218,8 +218,9 @@ class SizeFacts(Part):
 
     features: int = Field(description="The first so many of those considered.")
     decrease: float = Field(description="Mean decrease of the loss of a row.")
-    clipped: float = Field(0.0, description="The same, the hundredths at both ends drawn in: what decides.")
-    error: float = Field(description="Standard error of the clipped decrease.")
+    error: float = Field(description="Its standard error.")
+    clipped: float = Field(0.0, description="The same, the hundredth of the largest changes drawn in.")
+    clipped_error: float = Field(0.0, description="Its standard error.")
 
 
 class ChoiceFacts(Part):

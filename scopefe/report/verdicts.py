@@ -137,12 +137,14 @@ def instead(report: Report) -> Iterator[str]:
         return
     choice = selection.choice
     if choice is not None and choice.rows:
-        nearest = max(choice.sizes, key=lambda s: s.clipped / s.error if s.error else -math.inf)
-        names = "1 feature" if nearest.features == 1 else f"{nearest.features} features"
-        lowered = "lower" if nearest.clipped > 0 else "higher"
+        tried = [(s.features, s.decrease, s.error) for s in choice.sizes]
+        tried += [(s.features, s.clipped, s.clipped_error) for s in choice.sizes]
+        count, decrease, error = max(tried, key=lambda one: one[1] / one[2] if one[2] else -math.inf)
+        names = "1 feature" if count == 1 else f"{count} features"
+        lowered = "lower" if decrease > 0 else "higher"
         yield (
-            f"Nearest: with {names} the loss of a row is {lowered} by {number(abs(nearest.clipped), 3)} ± "
-            f"{number(nearest.error, 2)} on {thousands(choice.rows)} unseen rows (p = {number(choice.p, 2)}; "
+            f"Nearest: with {names} the loss of a row is {lowered} by {number(abs(decrease), 3)} ± "
+            f"{number(error, 2)} on {thousands(choice.rows)} unseen rows (p = {number(choice.p, 2)}; "
             "below 0.05 would be kept)."
         )
     best = sorted(selection.ranking, key=lambda f: -f.gain)[:SHOWN]
