@@ -180,7 +180,8 @@ def test_any_text_is_a_column_name(run: Cli) -> None:
     assert formula in done["selected"]
     assert run("transform", done["run_dir"], "table.csv", "-o", "out.csv").exit_code == 0
     new = pd.read_csv("out.csv")
-    np.testing.assert_allclose(new[formula], new[ODD] * new["[bold]é{\n"])
+    (name,) = (name for name, found in done["features"].items() if found == formula)
+    np.testing.assert_allclose(new[name], new[ODD] * new["[bold]é{\n"])
     assert run("init", "table.csv", "--target", "target").exit_code == 0
     assert run("compile", "table.yaml", "--json").exit_code == 0
 

@@ -58,7 +58,7 @@ def spec_of(**changes: Any) -> scopefe.Spec:
         "data": {"target": "y", "split": ROLES},
         "baseline": {"max_trees": 150, "early_stopping": 20},
         "selection": {"data_blocks": 1, "keep": 8},
-        "evaluation": {"seeds": 1, "max_trees": 60, "learner": {"num_leaves": 8}},
+        "evaluation": {"seeds": 1, "worth": False, "max_trees": 60, "learner": {"num_leaves": 8}},
         "execution": {"jobs": 1},
     }
     return scopefe.load_spec(sections | changes)

@@ -14,6 +14,7 @@ from test_recipe import fit
 
 import scopefe
 from scopefe import Recipe
+from scopefe.data.frames import codes_of
 from scopefe.recipe.naming import LONGEST, column_names
 from scopefe.space.expression import Apply, Leaf
 
@@ -118,7 +119,11 @@ def test_they_lead_back_to_the_formulas(recipe, new):
 
 LEARNERS: dict[str, tuple[str, dict[str, Any], str]] = {
     "lightgbm": ("LGBMRegressor", {"n_estimators": 3, "num_threads": 1, "verbose": -1}, "feature_name_"),
-    "xgboost": ("XGBRegressor", {"n_estimators": 3, "n_jobs": 1}, "feature_names_in_"),
+    "xgboost": (
+        "XGBRegressor",
+        {"n_estimators": 3, "n_jobs": 1, "enable_categorical": True},
+        "feature_names_in_",
+    ),
     "catboost": (
         "CatBoostRegressor",
         {"iterations": 3, "thread_count": 1, "verbose": False, "allow_writing_files": False},
@@ -131,6 +136,7 @@ LEARNERS: dict[str, tuple[str, dict[str, Any], str]] = {
 def test_learners_take_them(package, new):
     kind, options, names = LEARNERS[package]
     model = getattr(pytest.importorskip(package), kind)(**options)
+    new = codes_of(new) if package == "catboost" else new  # which takes no missing categories
     model.fit(new, np.arange(len(new), dtype=float))
     assert list(getattr(model, names)) == list(new)
     assert len(model.predict(new)) == len(new)
@@ -142,7 +148,7 @@ def test_queries_take_them(new):
 
 
 def test_databases_take_them_without_quotes(recipe, new):
-    duckdb = pytest.importorskip("duckdb")
+    duckdb, new = pytest.importorskip("duckdb"), codes_of(new)
     with duckdb.connect() as connection:
         connection.register("given", new)
         typed = ", ".join(f"{name} DOUBLE" for name in new)

@@ -22,7 +22,8 @@ def spec_of(*overrides, **sections):
     probe = {"gate": "probe", "keep": 2, "candidates": 3, "ratio": 0.5}
     document = {"name": "p", "data": {"target": "y"}, "scope": {"operators": probe}, **sections}
     return scopefe.load_spec(
-        document, overrides=[SPLIT, "baseline.max_trees=20", "evaluation.seeds=1", *overrides]
+        document,
+        overrides=[SPLIT, "baseline.max_trees=20", "evaluation={seeds: 1, worth: false}", *overrides],
     )
 
 

@@ -91,7 +91,7 @@ def _beside(own: Columns, new: pd.DataFrame) -> Columns:
     if isinstance(own, pd.DataFrame):
         return pd.concat([own, new], axis="columns")
     for name, values in new.items():
-        own = own.append_column(str(name), pa.array(values.to_numpy(), from_pandas=True))
+        own = own.append_column(str(name), pa.Array.from_pandas(values))
     return own
 
 
