@@ -11,6 +11,7 @@ import pandas as pd
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
+from conftest import needs_data
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import rankdata
@@ -142,6 +143,31 @@ def test_the_base_score_is_that_of_the_originals_alone(tmp_path):
     run = scopefe.execute(spec, data=frame)
     assert list(run.recipe.feature_types) == ["a", "b", "k", "m", "many", "truth", "count"]
     assert from_outside(run, frame, "pandas") == pytest.approx(run.report.evaluation.base.values, abs=1e-12)
+
+
+TARGETS = {
+    "california_housing": "MedHouseVal",
+    "employee_salaries": "current_annual_salary",
+    "adult": "income",
+    "telecom": "Churn",
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*:UserWarning", "ignore:The argument 'eval_set'")
+@pytest.mark.parametrize("name", [pytest.param(name, marks=needs_data(name)) for name in TARGETS])
+def test_scores_of_real_tables_are_had_from_outside(name, data_folder, tmp_path):
+    frame = pd.read_parquet(data_folder / f"{name}.parquet").rename(columns={TARGETS[name]: "y"})
+    frame = frame.sample(4000, random_state=0, ignore_index=True)
+    spec = spec_of(
+        f"execution.runs={tmp_path}",
+        "operators.use=[default]",
+        "scope.operators={gate: quantised, budget: 60}",
+        "selection.keep=10",
+    )
+    run = scopefe.execute(spec, data=frame)
+    told = run.report.evaluation.with_features.values
+    for library in ("pandas", "polars", "numpy"):
+        assert from_outside(run, frame, library) == pytest.approx(told, rel=1e-12), library
 
 
 def test_positions_of_rows_are_those_of_the_source(tmp_path):
