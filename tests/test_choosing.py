@@ -377,7 +377,12 @@ def test_of_noise_of_four_kinds_little_is_kept_in_100_seeds_each():
 @pytest.mark.parametrize(("make", "more"), [(weak, 0), (ratio, 4)])
 def test_of_a_signal_at_least_as_much_is_kept_as_normal_draws_would(make, more, monkeypatch):
     seen = []
-    monkeypatch.setattr(choosing, "chance", lambda lower, rng: seen.append(lower) or chance(lower, rng))
+
+    def told(both, rng):
+        seen.append(both[:, : both.shape[1] // 2])  # as they are, before the clipped ones
+        return chance(both, rng)
+
+    monkeypatch.setattr(choosing, "chance", told)
     spec = recommended("evaluation.seeds=0", "execution.jobs=1")
     kept = [
         bool(scopefe.execute(spec, data=make(seed=s), write=False).report.selection.selected)
