@@ -39,7 +39,7 @@ def read_budget(value: Any) -> Any:
     if isinstance(value, float) and value > 1:
         whole = f": write {value:.0f} for a count" if value.is_integer() else ""
         raise ValueError(f"{value:g} is neither a share below 1 nor a whole number{whole}")
-    if value <= 0:
+    if not value > 0:
         raise ValueError("it must be greater than 0")
     return value
 

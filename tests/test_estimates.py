@@ -425,6 +425,17 @@ def test_without_time_for_the_evaluation_the_selection_is_whole(frame, monkeypat
     assert run.report.graph == whole.graph
 
 
+def test_without_time_for_the_worth_of_features_they_are_kept_and_evaluated(monkeypatch):
+    stopping("worth", monkeypatch)
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(1500, 3)), columns=list("abc"))
+    frame["y"] = frame["a"] * frame["b"]
+    report = execute(spec("selection.keep=auto", "evaluation.worth=true"), data=frame, write=False).report
+    assert report.selection.stopped.before == "worth"
+    assert report.selection.selected
+    assert report.evaluation.difference.verdict == "better"
+    assert not any("Nothing is kept" in n or "Without attribution" in n for n in report.notes)
+
+
 @pytest.mark.parametrize("before", ["halving", "another round of halving", "attribution"])
 def test_a_stopped_run_goes_on_from_the_store(frame, before, cache_dir):
     with pytest.MonkeyPatch.context() as patch:

@@ -21,7 +21,10 @@ from scopefe.data.dataset import load_dataset
 from scopefe.evaluate.metrics import measure
 from scopefe.evaluate.uncertainty import Difference, contributions
 from scopefe.evaluate.worth import stand_ins
+from scopefe.recipe.fitting import fit_recipe
 from scopefe.recipe.matrix import Matrix
+from scopefe.run.budgets import Watch
+from scopefe.run.evaluating import evaluated
 
 TASKS = ["regression", "binary", "multiclass"]
 
@@ -266,6 +269,50 @@ def test_intervals_hold_the_true_difference_as_often_as_they_say(task):
         found = Difference.of(mean, moved)
         inside += found.low <= true <= found.high
     assert 0.90 <= inside / 200 <= 0.99
+
+
+@pytest.mark.parametrize(
+    ("task", "metric", "truth"),
+    [
+        ("multiclass", "neg_log_loss", np.r_[2.0, np.tile([0.0, 1.0], 40)]),
+        ("binary", "roc_auc", np.r_[1.0, np.zeros(80)]),
+        ("regression", "neg_mean_absolute_error", np.ones(1)),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*:sklearn.exceptions.UndefinedMetricWarning")
+def test_where_some_rows_cannot_be_left_out_nothing_is_sure(task, metric, truth):
+    scores = np.zeros((len(truth), 3)) if task == "multiclass" else np.zeros(len(truth))
+    assert np.isfinite(measure(task, truth, scores, metric))
+    found = Difference.of(0.1, contributions(dataset(task, truth), scores, metric))
+    assert found.verdict(True) == found.verdict(False) == "no difference"
+    assert np.isnan(found.error)
+
+
+def test_the_store_tells_groups_of_test_rows_apart(cache_dir):
+    frame = table(rows=400)
+    rng = np.random.default_rng(0)
+    split = "data.split={by: column, column: role}"
+    frame["role"] = rng.choice(["train", "val", "test"], 400)
+    data = load_dataset(spec_of(split).data, frame)
+    keys = []
+
+    class AskedError(Exception):
+        pass
+
+    def ask(key, *rest, **others):
+        keys.append(key)
+        raise AskedError
+
+    for groups in (None, np.arange(400) // 5, np.arange(400) // 4):
+        compiled = scopefe.compile(spec_of(split), data=frame)
+        compiled.data = replace(data, groups=groups)
+        compiled.bench.store.vector = ask
+        recipe = fit_recipe("r", "", data.development, [])
+        with pytest.raises(AskedError):
+            evaluated(
+                compiled, recipe, np.empty(0, dtype=np.int64), Watch(compiled.spec.execution.budget, 0.0)
+            )
+    assert len(set(keys)) == 3
 
 
 def test_a_verdict_goes_by_the_interval_and_the_direction():

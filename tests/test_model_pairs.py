@@ -125,6 +125,7 @@ def test_a_budget_is_a_share_or_a_number(gate, budget, count):
         (1.0, "budget: 1.0 may be a share or a count: write 100% for all, or 1 for one"),
         (300.0, "300 is neither a share below 1 nor a whole number: write 300 for a count"),
         (0, "greater than 0"),
+        (float("nan"), "greater than 0|write a share"),
         (-1, "greater than 0"),
         ("0%", "write a share"),
         ("101%", "write a share"),

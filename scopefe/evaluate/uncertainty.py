@@ -16,6 +16,7 @@ import scipy.stats
 
 from scopefe.components import Array
 from scopefe.data.dataset import Dataset, Task
+from scopefe.errors import RunError
 from scopefe.evaluate.metrics import measure
 
 CONFIDENCE, BLOCKS = 0.95, 50
@@ -49,9 +50,9 @@ class Difference:
     def of(cls, mean: float, contributions: Array) -> Difference:
         """Return the difference of a mean and contributions of units to it, float64, shape (units,)."""
         units = len(contributions)
-        if units < 2:
+        error = float(contributions.std(ddof=1) * np.sqrt(units)) if units > 1 else np.nan
+        if not np.isfinite(error):
             return cls(mean, np.nan, -np.inf, np.inf, units)
-        error = float(contributions.std(ddof=1) * np.sqrt(units))
         reach = float(scipy.stats.t.ppf((1 + CONFIDENCE) / 2, units - 1)) * error
         return cls(mean, error, mean - reach, mean + reach, units)
 
@@ -125,14 +126,22 @@ def _of_area(truth: Array, scores: Array, weights: Array) -> Array:
 def _jackknife(
     task: Task, truth: Array, scores: Array, metric: str, weights: Array | None, units: Array
 ) -> Array:
-    """Return the contributions of blocks of units: how far the metric falls without each."""
+    """Return the contributions of blocks of units: how far the metric falls without each.
+
+    NaN where there is one unit, or the metric has no value without some block that has all rows of a class.
+    """
     count = int(units.max()) + 1
+    if count < 2:
+        return np.full(count, np.nan)
     blocks = min(BLOCKS, count)
     block = np.random.default_rng(0).permutation(np.arange(count) % blocks)[units]
     without = np.empty(blocks)
     for number in range(blocks):
         rest = block != number
         counted = None if weights is None else weights[rest]
-        without[number] = measure(task, truth[rest], scores[rest], metric, counted)
+        try:
+            without[number] = measure(task, truth[rest], scores[rest], metric, counted)
+        except RunError:  # the metric suits the task: it has a value on all rows
+            return np.full(blocks, np.nan)
     fall: Array = (blocks - 1) / blocks * (without.mean() - without)
     return fall

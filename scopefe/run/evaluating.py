@@ -104,7 +104,9 @@ class _Models:
         stopping = stopping_of(data.labels.task, settings)
         protocol = settings.model_dump(mode="json", exclude={"seeds", "worth"})
         package = version_of(settings.learner.learner)
-        place = ["evaluation", data.fingerprint, data.test_fingerprint, protocol, package]
+        groups = data.groups_of(data.rows.test)
+        units = None if groups is None else np.unique(groups, return_inverse=True)[1].tolist()
+        place = ["evaluation", data.fingerprint, data.test_fingerprint, protocol, package, units]
         key = key_of([*place, *self._content(columns)])
         about = bench.about("evaluation", data)
         found = bench.store.vector(key, np.arange(seeds), compute, bench.disk, about, advance).values

@@ -65,6 +65,7 @@ FEATURE_ENGINEERING = (
     "choice",
     "openfe",
 )
+AFTER_CHOICE = ("evaluation", "worth")
 NOISY, FEW_TREES, ROWS = 0.25, 5, "rows.parquet"
 EVERY_FAILED = "every candidate failed, so nothing could be selected; the report says why"
 
@@ -107,7 +108,7 @@ class Run:
     def failed(self) -> bool:
         """Whether nothing could be selected, although the pool is not empty."""
         selection = self.report.selection
-        undecided = selection.stopped is not None and selection.stopped.before != "evaluation"
+        undecided = selection.stopped is not None and selection.stopped.before not in AFTER_CHOICE
         nothing = not selection.ranking or (undecided and not selection.selected)
         return bool(self.report.space.pool.raw and nothing)
 
@@ -373,9 +374,9 @@ def _notes_on_selection(compiled: Compiled, found: Found, stop: Stop | None) -> 
         )
     if compiled.decides and choice is None and stop is None and len(halving.survivors):
         yield "Nothing is kept: no ranked candidate has importance, and values of its own."
-    if stop is not None and compiled.decides and stop.before != "evaluation":
+    if stop is not None and compiled.decides and stop.before not in AFTER_CHOICE:
         yield "Nothing is kept: it was not decided how many features help."
-    if stop is not None and last is not None and stop.before not in ("choice", "evaluation"):
+    if stop is not None and last is not None and stop.before not in ("choice", *AFTER_CHOICE):
         yield "Without attribution, candidates are ranked by their gains in the last round."
 
 
