@@ -590,6 +590,10 @@ def test_a_choice_is_kept_in_the_store(cache_dir):
     [
         (["selection.engine=openfe"], "gain: cross-fitted is for engine: native"),
         (["selection={engine: openfe, gain: single-split, keep: all}"], "keep: all is for engine: native"),
+        (
+            ["selection={engine: openfe, gain: single-split, keep: 3}"],
+            "categories: declared is for engine: native",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_said(overrides, message):

@@ -139,6 +139,16 @@ def test_a_model_on_what_the_recipe_gives_has_the_reports_scores(task, categorie
         assert from_outside(run, frame, library) == pytest.approx(told, abs=1e-12), library
 
 
+def test_labels_of_one_text_are_apart_in_every_library():
+    mixed = np.array([1.0, "1.0", "b"] * 100, dtype=object)
+    frame = pd.DataFrame({"k": mixed, "y": np.arange(300.0)})
+    spec = spec_of("operators.use=[freq]", "data.features.kinds={k: categorical}", "evaluation.seeds=0")
+    recipe = scopefe.execute(spec, data=frame, write=False).recipe
+    given = recipe.model_frame(pl.DataFrame({"k": ["1.0", "b", None]}))["k"]
+    assert given.dtype.categories.to_list() == ["1.0 (float)", "1.0 (str)", "b"]
+    assert given.to_list() == ["1.0 (str)", "b", None]
+
+
 @pytest.mark.filterwarnings("ignore:.*:UserWarning", "ignore:The argument 'eval_set'")
 def test_the_base_score_is_that_of_the_originals_alone(tmp_path):
     frame = table("binary")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,7 @@ def _series(name: str, values: pd.Series[Any], backend: Any) -> nw.Series[Any]:
 
     if not isinstance(values.dtype, pd.CategoricalDtype):
         return nw.new_series(name, values.to_numpy(), backend=backend)
-    codes, labels = values.cat.codes.to_numpy(), [str(label) for label in values.cat.categories]
+    codes, labels = values.cat.codes.to_numpy(), _texts(values.cat.categories)
     if backend.is_pyarrow():
         coded = pa.array(codes, pa.int32(), mask=codes < 0)
         chunked = pa.chunked_array([pa.DictionaryArray.from_arrays(coded, pa.array(labels, pa.string()))])
@@ -61,6 +62,13 @@ def _series(name: str, values: pd.Series[Any], backend: Any) -> nw.Series[Any]:
         return named
     texts = [None if code < 0 else labels[code] for code in codes.tolist()]
     return nw.new_series(name, texts, nw.Enum(labels), backend=backend)
+
+
+def _texts(labels: Iterable[Any]) -> list[str]:
+    """Return a text for each label; those with the same text also say their type."""
+    labels = list(labels)
+    shared = {text for text, count in Counter(map(str, labels)).items() if count > 1}
+    return [f"{label} ({type(label).__name__})" if str(label) in shared else str(label) for label in labels]
 
 
 def codes_of(frame: pd.DataFrame) -> pd.DataFrame:

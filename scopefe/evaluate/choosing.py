@@ -256,7 +256,7 @@ def chance(lower: Array, rng: np.random.Generator) -> float:
         float64, shape (units, sizes): decreases of each row or group.
     """
     units, spread = len(lower), lower.std(axis=0)
-    moves = spread > 0
+    moves = spread > TINY
     if units < 2 or not moves.any():
         return 1.0
     scaled = lower[:, moves] / spread[moves]

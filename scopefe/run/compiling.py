@@ -199,7 +199,7 @@ def _compile(
     graph.add("source", source["source"]["type"], reads=dataset.fingerprint if dataset else key_of(source))
     graph.add("kinds", "openfe-rule", ["source"], source["features"])
     operators = resolved_operators(spec)
-    levels = LEVELS if spec.selection.declares_categories else None
+    levels = LEVELS if spec.selection.categories == "declared" else None
     universe = Universe(list(kinds), list(kinds.values()), operators, spec.operators.directions, levels)
     graph.add(
         "universe",

@@ -383,7 +383,7 @@ class Selection(Section):
         description="How models are given features whose values are categories: `declared`, at every "
         "step as the recipe gives them, new ones of more than 30 levels as the frequency of the category; "
         "`openfe`, as the package does, new ones as categories where scored and evaluated, as numbers where "
-        "ranked.",
+        "ranked; it is the default of `engine: openfe`.",
     )
     keep: Literal["auto", "all"] | Annotated[int, Field(ge=0)] = Field(
         10,
@@ -411,18 +411,20 @@ class Selection(Section):
         return self.folds if self.gain == "cross-fitted" else 1
 
     @property
-    def declares_categories(self) -> bool:
-        """Whether categories are given to models as the recipe declares them; the openfe package cannot."""
-        return self.categories == "declared" and self.engine == "native"
-
-    @property
     def blocks(self) -> int:
         """Row blocks of halving: one if no candidate is to be dropped."""
         return 1 if self.keep == "all" else self.data_blocks
 
+    @model_validator(mode="before")
+    @classmethod
+    def _of_engine(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("engine") == "openfe":
+            return {"categories": "openfe", **given}
+        return given
+
     @model_validator(mode="after")
     def _native(self) -> Selection:
-        for setting, chosen in (("gain", "cross-fitted"), ("keep", "all")):
+        for setting, chosen in (("gain", "cross-fitted"), ("keep", "all"), ("categories", "declared")):
             if getattr(self, setting) == chosen and self.engine != "native":
                 raise ValueError(f"{setting}: {chosen} is for engine: native, not {self.engine}")
         return self
