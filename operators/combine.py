@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scopefe.operators.group import ByGroup
 from scopefe.operators.kernels import number_pairs
+from scopefe.operators.states import labels, numbers
 
 from scopefe import CAT, Keys, Lookup, State, operator
 from scopefe.components import Array
@@ -29,6 +30,18 @@ class _Pairs:
             "right": pairs % max(right.size, 1),
             "counts": np.bincount(numbers + 1, minlength=len(pairs) + 1)[1:],
         }
+
+    def check(self, state: State) -> None:
+        """Hold a count for every pair of codes, and each pair once."""
+        sizes = []
+        for side in ("left", "right"):
+            labels(state[f"{side}_labels"])
+            sizes.append(len(state[f"{side}_labels"]))
+            pairs = len(state["counts"])
+            numbers(side, state[side], rows=pairs, kind=np.integer, least=0, below=sizes[-1])
+        numbers("counts", state["counts"], rows=pairs, kind=np.integer, least=0)
+        if len(np.unique(state["left"] * sizes[1] + state["right"])) < pairs:
+            raise ValueError("a pair has two numbers")
 
     def numbers(self, state: State, left: Keys, right: Keys) -> Array:
         """Return the number of each row's pair, -1 if it is missing or was not fitted."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scopefe.operators.states import labels, numbers
 
 from scopefe import ANY, Keys, Lookup, State, operator
 from scopefe.components import Array
@@ -28,6 +29,11 @@ class Frequency:
         counts = np.append(state["counts"], 0).astype(np.float64)[keys.coded_as(state["labels"])]
         counts[keys.missing] = np.nan
         return counts
+
+    def check(self, state: State) -> None:
+        """Hold one count per label."""
+        labels(state["labels"])
+        numbers("counts", state["counts"], rows=len(state["labels"]), kind=np.integer, least=0)
 
     def lookup(self, state: State) -> Lookup:
         """Give the counts by label."""

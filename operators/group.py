@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 from scopefe.operators import kernels
+from scopefe.operators.states import labels, numbers
 
 from scopefe import CAT, NUM, Keys, Lookup, Ordered, State, operator
 from scopefe.components import Array, Column
@@ -29,6 +30,11 @@ class ByGroup:
     def apply(self, state: State, values: Column, keys: Keys) -> Array:
         """Look the groups up."""
         return np.append(state["values"], np.nan)[keys.coded_as(state["labels"])]
+
+    def check(self, state: State) -> None:
+        """Hold one number per label."""
+        labels(state["labels"])
+        numbers("values", state["values"], rows=len(state["labels"]), kind=np.floating)
 
     def lookup(self, state: State) -> Lookup:
         """Give the numbers by group."""
@@ -143,6 +149,17 @@ class GroupRank:
         codes = keys.coded_as(state["labels"])
         double, fitted = (v.astype(np.float64, copy=False) for v in (values.values, state["values"]))
         return kernels.group_ranks(double, values.order, codes, state["starts"], fitted)
+
+    def check(self, state: State) -> None:
+        """Hold where each label's values start, and these."""
+        labels(state["labels"])
+        starts, values = state["starts"], state["values"]
+        numbers("starts", starts, rows=len(state["labels"]) + 1, kind=np.integer, least=0)
+        numbers("values", values, rows=int(starts[-1]), kind=np.floating)
+        if starts[0] != 0 or (np.diff(starts) < 0).any():
+            raise ValueError("starts do not ascend from 0")
+        if (np.diff(values)[~np.isin(np.arange(1, len(values)), starts)] < 0).any():
+            raise ValueError("values do not ascend within a group")
 
     def lookup(self, state: State) -> Lookup:
         """Give the ranks of the distinct values of each group, and of what is below and between them."""

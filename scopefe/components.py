@@ -318,6 +318,24 @@ class Operator(Component):
         with np.errstate(all="ignore"):
             return cast(State, self._instance.fit(*self._given(columns))) if self.learns else {}
 
+    def check(self, state: State) -> None:
+        """Check a state that was read from a file, as far as the operator can.
+
+        Raises
+        ------
+        ComponentError
+            If its arrays do not fit each other, or what they are for.
+        """
+        if not self.learns and state:
+            raise ComponentError(f"operator {self.name!r} does not learn, but has a state")
+        if hasattr(self._instance, "check"):
+            try:
+                self._instance.check(state)
+            except KeyError as error:
+                raise ComponentError(f"the state of operator {self.name!r} has no {error}") from None
+            except ValueError as error:
+                raise ComponentError(f"the state of operator {self.name!r}: {error}") from None
+
     def lookup(self, state: State) -> Lookup | None:
         """Return what was learned as a table; None if the operator does not give it so."""
         return self._instance.lookup(state) if hasattr(self._instance, "lookup") else None
@@ -340,7 +358,10 @@ class Operator(Component):
                 result = self._instance.apply(state, *self._given(columns))
             else:
                 result = self.target(*self._given(columns), **self.bound)
-        values = np.asarray(result, dtype=np.float64 if self.gives == NUM else np.int64)
+        given = np.asarray(result)
+        if given.dtype.kind not in "biufO":
+            raise ComponentError(f"operator {self.name!r} gave values of type {given.dtype}, not numbers")
+        values = given.astype(np.float64 if self.gives == NUM else np.int64, copy=False)
         if values.shape != (len(columns[0]),):
             raise ComponentError(
                 f"operator {self.name!r} gave shape {values.shape} for {len(columns[0])} rows"

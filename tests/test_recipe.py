@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import io
 import json
 import pickle
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -524,8 +527,8 @@ def test_a_state_without_a_part_is_one_line(tmp_path):
     lacking = list(state)[-1]
     del state[lacking]
     path.write_text(json.dumps(document), encoding="utf-8")
-    with pytest.raises(RecipeError, match=rf"'freq_text' cannot be computed: KeyError '{lacking}'"):
-        Recipe.load(path).transform(invented())
+    with pytest.raises(RecipeError, match=rf"is damaged: .* 'freq' has no '{lacking}'"):
+        Recipe.load(path)
 
 
 def test_truth_values_are_no_numbers_in_any_order():
@@ -698,6 +701,104 @@ def test_a_damaged_file_is_one_clear_line(damage, tmp_path):
     with pytest.raises(RecipeError, match=r"r\.json") as error:
         Recipe.load(path)
     assert "\n" not in str(error.value)
+
+
+STATES = {
+    "freq: a label less": ("freq", lambda s: s["labels"]["values"].pop()),
+    "freq: a label twice": ("freq", lambda s: s["labels"].update(values=["a"] * len(s["labels"]["values"]))),
+    "freq: a count below 0": ("freq", change("counts", "values", 0, to=-1)),
+    "mean: a value more": ("GroupByThenMean", lambda s: s["values"]["values"].append(1.0)),
+    "mean: values that are whole": ("GroupByThenMean", change("values", "dtype", to="int64")),
+    "rank: starts too large": ("GroupByThenRank", change("starts", "values", -1, to=10**9)),
+    "rank: starts that descend": ("GroupByThenRank", lambda s: s["starts"]["values"].reverse()),
+    "rank: a label more": ("GroupByThenRank", lambda s: s["labels"]["values"].append("new")),
+    "rank: values that descend": ("GroupByThenRank", lambda s: s["values"]["values"].reverse()),
+    "pairs: a code of a million": ("Combine", change("left", "values", 0, to=10**6)),
+    "pairs: a code below 0": ("Combine", change("left", "values", 0, to=-(10**6))),
+    "pairs: a label less": ("CombineThenFreq", lambda s: s["left_labels"]["values"].pop()),
+    "pairs: a pair twice": (
+        "Combine",
+        lambda s: [s[k]["values"].append(s[k]["values"][0]) for k in s if "_" not in k],
+    ),
+    "a state of an operator without one": ("abs", change("values", to={"dtype": "int64", "values": [1]})),
+    "numbers beyond their type": ("freq", change("counts", "values", 0, to=10**30)),
+}
+
+
+@pytest.mark.parametrize("damage", STATES)
+def test_a_state_that_does_not_fit_is_refused(damage, tmp_path):
+    name, spoil = STATES[damage]
+    inputs = {"abs": ["x"], "freq": ["text"]}.get(name, ["x", "text"] if "Group" in name else ["text", "m"])
+    frame = invented().assign(m=lambda f: pd.Series(list("uvw") * len(f))[: len(f)].to_numpy())
+    path = fit(frame, (name, *inputs)).save(tmp_path / "r.json")
+    document = json.loads(path.read_text("utf-8"))
+    spoil(document["features"][0]["state"])
+    path.write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(RecipeError, match=r"r\.json' is damaged: "):
+        Recipe.load(path)
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    """A recipe of every operator that learns, as JSON, its file and its table."""
+    frame = invented().assign(m=lambda f: pd.Series(list("uvw") * len(f))[: len(f)].to_numpy())
+    chosen = [("abs", "x"), ("freq", "text"), ("Combine", "text", "m")]
+    chosen += [("CombineThenFreq", "text", "m"), ("GroupByThenNUnique", "text", "m")]
+    chosen += [("GroupByThenRank", "x", "text"), ("GroupByThenMedian", "x", "text")]
+    path = fit(frame, *chosen).save(tmp_path_factory.mktemp("sound") / "r.json")
+    return json.loads(path.read_text("utf-8")), path, frame
+
+
+def places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where a JSON document holds something; of lists the first ones."""
+    if place:
+        yield place
+    children = (
+        value.items() if isinstance(value, dict) else enumerate(value[:4]) if isinstance(value, list) else ()
+    )
+    for key, child in children:
+        yield from places(child, (*place, key))
+
+
+ODD = [
+    None,
+    -1,
+    10**6,
+    10**30,
+    "x",
+    "",
+    [],
+    {},
+    [[1]],
+    1.5,
+    True,
+    {"inf": 1},
+    "int8",
+    "object",
+    "S4",
+    "label",
+]
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_whatever_is_damaged_is_refused_or_does_no_harm(sound, data):
+    document, path, frame = copy.deepcopy(sound[0]), sound[1], sound[2]
+    *above, last = data.draw(st.sampled_from(list(places(document))))
+    part = document
+    for step in above:
+        part = part[step]
+    how = data.draw(st.sampled_from(["another", "gone", "twice", "one less"]))
+    if how == "another":
+        part[last] = copy.deepcopy(data.draw(st.sampled_from(ODD)))
+    elif how == "gone":
+        del part[last]
+    elif isinstance(part[last], list):
+        part[last] = part[last] * 2 if how == "twice" else part[last][:-1]
+    bad = path.with_name("bad.json")
+    bad.write_text(json.dumps(document), "utf-8")
+    with contextlib.suppress(RecipeError):
+        assert len(Recipe.load(bad).transform(frame)) == len(frame)
 
 
 def test_an_operator_of_ones_own_needs_its_module(tmp_path):

@@ -213,6 +213,16 @@ def test_a_result_that_is_not_one_value_per_row(own):
         own.operators["total"].apply({}, np.array([1.0, 2]))
 
 
+@pytest.mark.parametrize("dtype", ["complex128", "datetime64[s]", "U3", "i8,f8"])
+def test_values_that_are_no_numbers(own, dtype):
+    @operator("odd", takes=(NUM,))
+    def odd(x):
+        return np.ones(len(x), dtype=dtype)
+
+    with pytest.raises(ComponentError, match=r"operator 'odd' gave values of type .*, not numbers"):
+        own.operators["odd"].apply({}, np.array([1.0, 2]))
+
+
 def test_numeric_warnings_of_a_component_are_not_the_user_s(own):
     @operator("careless", takes=(NUM,))
     class Careless:

@@ -366,3 +366,66 @@ def test_columns_that_serve_the_split_are_no_features():
     assert by_group.dropped == {"y": "target", "g": "split"}
     assert by_column.dropped == {"y": "target", "split": "split"}
     assert "t" in load(frame, {"by": "time", "column": "t"}).table.names
+
+
+# --- what makes no sense
+
+
+@pytest.mark.parametrize(
+    ("split", "message"),
+    [
+        ({"train": ["train", "test"]}, "'test' is in two roles, train and test"),
+        ({"train": ["train", "val"]}, "'val' is in two roles, train and selection"),
+        ({"selection": ["val", "test"]}, "'test' is in two roles, selection and test"),
+        ({"train": [1, 2], "selection": [True]}, "True is in two roles, train and selection"),
+    ],
+)
+def test_a_value_has_one_role(split, message):
+    with pytest.raises(ValidationError, match=message):
+        ADAPTER.validate_python({"by": "column", **split})
+
+
+def test_a_file_has_one_role():
+    with pytest.raises(ValidationError, match=r"selection and test are one file, 'a\.csv'"):
+        ADAPTER.validate_python({"by": "files", "selection": "a.csv", "test": "a.csv"})
+    given = {
+        "source": "a.csv",
+        "target": "y",
+        "split": {"by": "files", "selection": "b.csv", "test": "a.csv"},
+    }
+    with pytest.raises(ValidationError, match=r"split\.test is the file of the training rows, 'a\.csv'"):
+        Data.model_validate(given)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"weight": "y"}, "weight is the column 'y', which is the target"),
+        ({"split": {"by": "time", "column": "y"}}, r"split\.column is the column 'y', which is the target"),
+        ({"split": {"by": "groups", "column": "y"}}, "which is the target"),
+        ({"split": {"by": "column", "column": "y"}}, "which is the target"),
+        ({"split": {"by": "column", "order": "y"}}, r"split\.order is the column 'y', which is the target"),
+        ({"weight": "w", "split": {"by": "groups", "column": "w"}}, "which is the weight"),
+    ],
+)
+def test_a_column_has_one_use(data, message):
+    with pytest.raises(ValidationError, match=message):
+        Data.model_validate({"target": "y", **data})
+
+
+@pytest.mark.parametrize("order", [["a", "b", "c", "d"], [1.0, np.nan, 2.0, 3.0], [None] * 4])
+def test_what_orders_rows_is_all_numbers_or_times(order):
+    frame = pd.DataFrame({"split": ["train", "train", "val", "test"], "order": order})
+    assert "column 'order' orders the rows, but" in refused(frame, by="column", order="order")
+    frame["order"] = pd.to_datetime(["2024-01-02", "2024-01-01", "2024-01-03", "2024-01-04"])
+    assert rows(frame, by="column", order="order").train.tolist() == [1, 0]
+
+
+def test_separate_files_hold_the_same_kinds(tmp_path):
+    pd.DataFrame({"a": ["x", "y"], "y": [1.0, 2.0]}).to_csv(tmp_path / "more.csv", index=False)
+    given = {"target": "y", "split": {"by": "files", "selection": str(tmp_path / "more.csv")}}
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "y": [1.0, 2.0, 3.0]})
+    with pytest.raises(
+        DataError, match=r"column 'a' holds numbers in the data, but other values in .*more\.csv"
+    ):
+        load_dataset(Data.model_validate(given), frame)

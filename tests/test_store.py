@@ -327,6 +327,40 @@ def test_a_folder_that_cannot_be_written_is_one_warning(tmp_path, caplog):
     assert str(tmp_path / "cache") in caplog.text
 
 
+@pytest.mark.parametrize("name", ["x" * 300, "denied"])
+def test_a_folder_that_cannot_be_read_is_a_warning(name, tmp_path, caplog, monkeypatch):
+    if name == "denied":
+        Disk(tmp_path / name).keep("key", 2.5, 1.0, ABOUT)
+        Disk(tmp_path / name).add("key", part_of(range(3)), ABOUT)
+
+        def denied(path):
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr(disk, "read", denied)
+    one = Store()
+    place = one.disk(str(tmp_path / name))
+    with caplog.at_level(logging.WARNING, "scopefe"):
+        for _ in range(2):
+            assert one.get("key", lambda: 1.5, place, ABOUT) == 1.5
+            assert_right(
+                one.vector("key", np.arange(3), Computing(), place, ABOUT, ignore, width=2), range(3)
+            )
+    assert caplog.text.count("cannot all be read") == 1
+
+
+def test_a_file_under_another_key_is_absent_and_removed(tmp_path):
+    place = Disk(tmp_path)
+    place.keep("one", 1.5, 1.0, ABOUT)
+    place.add("one", part_of(range(3)), ABOUT)
+    (artefact,) = tmp_path.rglob("artefacts/one.npz")
+    (vector,) = tmp_path.rglob("vectors/one")
+    artefact.rename(artefact.with_name("other.npz"))
+    vector.rename(vector.with_name("other"))
+    assert place.artefact("other") is None
+    assert not len(place.vector("other"))
+    assert not list(tmp_path.rglob("*.npz"))
+
+
 def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch, caplog):
     def full(descriptor):
         raise OSError(28, "No space left on device")

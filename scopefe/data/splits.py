@@ -13,6 +13,7 @@ from pandas.tseries.api import guess_datetime_format
 from sklearn.model_selection import GroupKFold, GroupShuffleSplit, train_test_split
 
 from scopefe.components import Array
+from scopefe.data.kinds import is_number
 from scopefe.data.source import read_file
 from scopefe.errors import DataError, first_line, suggestion
 from scopefe.spec.models import ColumnSplit, FileSplit, FractionSplit, GroupSplit, Split, TimeSplit
@@ -202,7 +203,7 @@ def _by_column(split: ColumnSplit, frame: pd.DataFrame) -> Rows:
     if len(holder) != len(frame):
         raise DataError(f"{split.path} has {len(holder)} rows, the data {len(frame)}")
     roles = column(holder, split.column, "data.split.column").astype(object)
-    order = None if split.order is None else column(holder, split.order, "data.split.order").to_numpy()
+    order = None if split.order is None else _order(column(holder, split.order, "data.split.order"))
 
     def rows(values: list[str | bool | int]) -> Array:
         found = np.flatnonzero(roles.isin(values).to_numpy())
@@ -216,6 +217,16 @@ def _by_column(split: ColumnSplit, frame: pd.DataFrame) -> Rows:
             f"{suggestion(str(value), [str(v) for v in named])}"
         )
     return Rows(rows(split.train), rows(split.selection), rows(split.test))
+
+
+def _order(given: pd.Series[Any]) -> Array:
+    """Return the positions that a column of numbers or times gives its rows."""
+    ordered = pd.api.types.is_numeric_dtype(given.dtype) or pd.api.types.is_datetime64_any_dtype(given.dtype)
+    if not ordered:
+        raise DataError(f"column {given.name!r} orders the rows, but holds no numbers")
+    if given.isna().any():
+        raise DataError(f"column {given.name!r} orders the rows, but has {int(given.isna().sum())} missing")
+    return given.to_numpy()
 
 
 def _by_time(split: TimeSplit, frame: pd.DataFrame) -> Rows:
@@ -294,6 +305,11 @@ def join(split: FileSplit, train: pd.DataFrame) -> tuple[pd.DataFrame, Rows]:
         if lacking:
             raise DataError(f"{path} has no column {lacking[0]!r}{suggestion(lacking[0], part.columns)}")
         parts.append(part[list(train.columns)])
+        for name in train.columns if len(part) else ():
+            both = [given[name] for given in (train, part)]
+            if len({is_number(given) for given in both if given.notna().any()}) > 1:
+                kinds = ["numbers" if is_number(given) else "other values" for given in both]
+                raise DataError(f"column {name!r} holds {kinds[0]} in the data, but {kinds[1]} in {path}")
     ends = np.cumsum([len(p) for p in parts])
     rows = Rows(np.arange(ends[0]), np.arange(ends[0], ends[1]), np.arange(ends[1], ends[2]))
     return pd.concat([p for p in parts if len(p)], ignore_index=True), checked(rows)

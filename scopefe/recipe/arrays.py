@@ -30,9 +30,25 @@ def to_json(values: Array, name: str, tables: dict[str, Array] | None) -> dict[s
 
 
 def from_json(value: dict[str, Any], tables: dict[str, list[Any]]) -> Array:
-    """Read what `to_json` gave."""
+    """Read what `to_json` gave.
+
+    Raises
+    ------
+    ValueError
+        If it gave nothing of the kind.
+    """
     values = tables[value["table"]] if "table" in value else [_from_plain(v) for v in value["values"]]
-    return label_array(values) if value["dtype"] == "label" else np.array(values, dtype=value["dtype"])
+    if value["dtype"] == "label":
+        if not all(isinstance(v, str | float) for v in values):
+            raise ValueError("a label is neither text nor a number")
+        return label_array(values)
+    dtype = np.dtype(value["dtype"])
+    if dtype.kind not in "biuf":
+        raise ValueError(f"an array is of type {dtype}")
+    found = np.array(values, dtype=dtype)
+    if found.ndim != 1:
+        raise ValueError("an array is no list of numbers")
+    return found
 
 
 def _plain(value: Any) -> Any:

@@ -130,6 +130,12 @@ def input_of(item: dict[str, Any]) -> Input:
     RecipeError
         If it says what does not exist.
     """
+    texts = {"name": str, "column": str, "zone": str | None, "missing_as": str | None}
+    for key in texts.keys() & item.keys():
+        if not isinstance(item[key], texts[key]):
+            raise RecipeError(f"{key} is {item[key]!r}")
+    if item["type"] not in ("float32", "float64"):
+        raise RecipeError(f"there is no type {item['type']!r}")
     if item["kind"] not in get_args(FeatureKind):
         raise RecipeError(f"there is no kind {item['kind']!r}")
     if "part" in item and item["part"] not in get_args(Part):

@@ -16,7 +16,14 @@ import pandas as pd
 from scopefe.components import CAT, Array, Lookup, Operator, State
 from scopefe.data.frames import in_library_of, to_pandas
 from scopefe.data.table import Feature, Table, arguments_of, finite, label_array
-from scopefe.errors import DataError, RecipeError, UnknownNameError, suggestion
+from scopefe.errors import (
+    ComponentError,
+    DataError,
+    RecipeError,
+    UnknownNameError,
+    first_line,
+    suggestion,
+)
 from scopefe.recipe.arrays import atomically, from_json, holds_tables, read_tables, to_json, write_tables
 from scopefe.recipe.distribution import Distribution
 from scopefe.recipe.inputs import Input, Original, input_json, input_of
@@ -337,8 +344,8 @@ class Recipe:
             version = document["recipe_version"]
         except FileNotFoundError:
             raise RecipeError(f"there is no recipe {str(source)!r}") from None
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise RecipeError(f"{str(source)!r} is no recipe: {error}") from None
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise RecipeError(f"{str(source)!r} is no recipe: {first_line(error)}") from None
         if version != RECIPE_VERSION:
             raise RecipeError(
                 f"{str(source)!r} has recipe version {version}; this scopefe reads version {RECIPE_VERSION}"
@@ -348,7 +355,15 @@ class Recipe:
         except UnknownNameError as error:
             what = f"an operator of yours, {error.name!r}: name its module (--module, or modules=)"
             raise RecipeError(f"{str(source)!r} needs {what}") from None
-        except (KeyError, TypeError, AttributeError, ValueError, OSError, RecipeError) as error:
+        except (
+            LookupError,
+            TypeError,
+            AttributeError,
+            ValueError,
+            ArithmeticError,
+            OSError,
+            RecipeError,
+        ) as error:
             reason = " ".join(f"{type(error).__name__} {error}".split())
             raise RecipeError(f"{str(source)!r} is damaged: {reason}") from None
 
@@ -392,6 +407,9 @@ def _recipe(document: dict[str, Any], source: Path, modules: Iterable[str]) -> R
     originals = tuple(_original(item, tables) for item in document.get("originals", []))
     names = {i.name for i in inputs}
     features = tuple(_feature(item, names, known, tables) for item in document["features"])
+    for what, given in (("inputs", inputs), ("originals", originals), ("features", features)):
+        if len({str(g.name) for g in given}) < len(given):
+            raise RecipeError(f"two of the {what} have one name")
     return Recipe(document["name"], features, inputs, document["key"], originals)
 
 
@@ -403,11 +421,16 @@ def _feature(
     item: dict[str, Any], inputs: set[str], known: Registry[Operator], tables: dict[str, list[Any]]
 ) -> FittedFeature:
     operator = known[item["operator"]["name"]].bind(item["operator"]["parameters"])
+    state = {name: from_json(v, tables) for name, v in item["state"].items()}
+    try:
+        operator.check(state)
+    except ComponentError as error:
+        raise RecipeError(str(error)) from None
     return FittedFeature(
         item["name"],
         _expression(item["expression"], operator, inputs),
         operator,
-        {name: from_json(v, tables) for name, v in item["state"].items()},
+        state,
         item["gain"],
         item["importance"],
         _categories(item["categories"], tables) if "categories" in item else None,
@@ -416,7 +439,10 @@ def _feature(
 
 
 def _categories(item: dict[str, Any], tables: dict[str, list[Any]]) -> Categories:
-    return Categories(from_json(item["counts"], tables).astype(np.int64), bool(item["as_number"]))
+    counts = from_json(item["counts"], tables)
+    if counts.dtype.kind not in "iu" or (len(counts) and counts.min() < 0):
+        raise RecipeError("rows of categories are counted by other than whole numbers")
+    return Categories(counts.astype(np.int64), bool(item["as_number"]))
 
 
 def _expression(value: dict[str, Any], operator: Operator, inputs: set[str]) -> Apply:

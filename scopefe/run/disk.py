@@ -96,21 +96,25 @@ class Entry:
 class Disk:
     """Artefacts and vectors by key.
 
-    A file that is not whole is removed and counts as absent. If the folder cannot be written, one warning
-    is logged and nothing more is written.
+    A file that is not whole, or is of another key, is removed and counts as absent. If the folder cannot be
+    read or written, one warning is logged; what is in it is computed again, and nothing more is written.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._artefacts = folder / FORMAT / "artefacts"
         self._vectors = folder / FORMAT / "vectors"
-        self._writable = True
+        self._readable = self._writable = True
 
     def artefact(self, key: str) -> tuple[Any, float] | None:
         """Return a value and the seconds it took; None if it is not there."""
-        with contextlib.suppress(FileNotFoundError):
-            return _whole(self._artefacts / f"{key}{SUFFIX}", _artefact)
-        return None
+        try:
+            return _whole(self._artefacts / f"{key}{SUFFIX}", key, _artefact)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            self._unread(error)
+            return None
 
     def keep(self, key: str, value: Any, seconds: float, about: About) -> None:
         """Keep a value, if it is of a kind that can be kept."""
@@ -119,7 +123,7 @@ class Disk:
         except TypeError as reason:
             _log.debug("%s is kept in memory only: %s", about["what"], reason)
             return
-        about = {**about, "seconds": seconds, "value": tree}
+        about = {**about, "key": key, "seconds": seconds, "value": tree}
         self._write(self._artefacts / f"{key}{SUFFIX}", about, arrays)
 
     def vector(self, key: str) -> Vector:
@@ -128,7 +132,7 @@ class Disk:
 
     def add(self, key: str, part: Vector, about: About) -> bool:
         """Add values to a vector; tells whether they are kept."""
-        about = {**about, "seconds": part.total_seconds, "errors": sorted(part.errors.items())}
+        about = {**about, "key": key, "seconds": part.total_seconds, "errors": sorted(part.errors.items())}
         arrays = {"ids": part.ids, "gains": part.values, "shares": part.seconds}
         return self._write(self._vectors / key / f"{uuid.uuid4().hex}{SUFFIX}", about, arrays)
 
@@ -146,13 +150,21 @@ class Disk:
             parts = {}
             try:
                 for path in sorted((self._vectors / key).glob(f"*{SUFFIX}")):
-                    part = _whole(path, _vector)
+                    part = _whole(path, key, _vector)
                     if part is not None:
                         parts[path] = part
             except FileNotFoundError:
                 continue
+            except OSError as error:
+                self._unread(error)
             break
         return parts
+
+    def _unread(self, error: OSError) -> None:
+        if self._readable:
+            self._readable = False
+            reason = error.strerror or error
+            _log.warning("results that are kept cannot all be read: %s: %s", self.folder, reason)
 
     def _write(self, path: Path, about: About, arrays: Mapping[str, Any]) -> bool:
         if not self._writable:
@@ -215,20 +227,21 @@ def _vector(about: dict[str, Any], arrays: Mapping[str, Any]) -> Vector:
     return Vector(ids, values, shares, {int(i): str(error) for i, error in about["errors"]})
 
 
-def _whole(path: Path, meaning: Callable[[dict[str, Any], Mapping[str, Any]], T]) -> T | None:
-    """Return what a file holds, or None if it is not whole; it is gone then.
+def _whole(path: Path, key: str, meaning: Callable[[dict[str, Any], Mapping[str, Any]], T]) -> T | None:
+    """Return what a file holds, or None if it is not whole, or of another key; it is gone then.
 
     Raises
     ------
-    FileNotFoundError
-        If there is no such file.
+    OSError
+        If there is no such file, or it cannot be read.
     """
     try:
-        return meaning(*read(path))
-    except FileNotFoundError:
+        about, arrays = read(path)
+        if about["key"] != key:
+            raise ValueError("it is of another key")
+        return meaning(about, arrays)
+    except OSError:
         raise
-    except OSError as error:
-        _log.debug("%s cannot be read: %s", path, error)
     except Exception as error:
         _log.debug("%s is not whole and is removed: %s", path, error)
         _remove(path)

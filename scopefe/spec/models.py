@@ -171,6 +171,15 @@ class ColumnSplit(Section):
     test: list[str | bool | int] = ["test"]
     note: str = Field("", description="A remark that the report repeats.")
 
+    @model_validator(mode="after")
+    def _apart(self) -> ColumnSplit:
+        seen: dict[str | bool | int, str] = {}
+        for role in ("train", "selection", "test"):
+            for value in getattr(self, role):
+                if seen.setdefault(value, role) != role:
+                    raise ValueError(f"{value!r} is in two roles, {seen[value]} and {role}: it has one")
+        return self
+
 
 class TimeSplit(Section):
     """Rows in order of a column: the earliest train, the latest test."""
@@ -203,6 +212,12 @@ class FileSplit(Section):
     by: Literal["files"]
     selection: str
     test: str | None = None
+
+    @model_validator(mode="after")
+    def _apart(self) -> FileSplit:
+        if self.selection == self.test:
+            raise ValueError(f"selection and test are one file, {self.test!r}: name another one for each")
+        return self
 
 
 def _split(value: Any) -> Any:
@@ -256,6 +271,23 @@ class Data(Section):
     split: Split = FractionSplit()
     sample: Sample | None = Field(None, description="Use only a random part of the rows.")
     features: Features = Features()
+
+    @model_validator(mode="after")
+    def _one_use(self) -> Data:
+        uses = [("target", self.target.column), ("weight", self.weight)]
+        if not (isinstance(self.split, ColumnSplit) and self.split.path is not None):
+            uses += [(f"split.{key}", getattr(self.split, key, None)) for key in ("column", "order")]
+        seen: dict[str, str] = {}
+        for use, column in uses:
+            if column is not None and seen.setdefault(column, use) != use:
+                raise ValueError(
+                    f"{use} is the column {column!r}, which is the {seen[column]}: name another one"
+                )
+        if isinstance(self.split, FileSplit) and isinstance(self.source, FileSource):
+            for role in ("selection", "test"):
+                if getattr(self.split, role) == self.source.path:
+                    raise ValueError(f"split.{role} is the file of the training rows, {self.source.path!r}")
+        return self
 
 
 class OperatorUse(BaseModel):
