@@ -8,16 +8,14 @@ cost does not depend on the number of rows.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from scopefe.components import Array
+from scopefe.jit import njit
 
 TREES, LEAVES, RATE, PATIENCE = 100, 16, 0.1, 3
 ROWS, HESSIAN, TINY = 20, 1e-3, 1e-15
 CATEGORY_L2, CATEGORY_ROWS = 10.0, 10
-
-njit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 
 @njit

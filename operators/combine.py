@@ -38,8 +38,8 @@ class _Pairs:
             labels(state[f"{side}_labels"])
             sizes.append(len(state[f"{side}_labels"]))
             pairs = len(state["counts"])
-            numbers(side, state[side], rows=pairs, kind=np.integer, least=0, below=sizes[-1])
-        numbers("counts", state["counts"], rows=pairs, kind=np.integer, least=0)
+            numbers(side, state[side], rows=pairs, whole=True, least=0, below=sizes[-1])
+        numbers("counts", state["counts"], rows=pairs, whole=True, least=0)
         if len(np.unique(state["left"] * sizes[1] + state["right"])) < pairs:
             raise ValueError("a pair has two numbers")
 

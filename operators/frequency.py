@@ -33,7 +33,7 @@ class Frequency:
     def check(self, state: State) -> None:
         """Hold one count per label."""
         labels(state["labels"])
-        numbers("counts", state["counts"], rows=len(state["labels"]), kind=np.integer, least=0)
+        numbers("counts", state["counts"], rows=len(state["labels"]), whole=True, least=0)
 
     def lookup(self, state: State) -> Lookup:
         """Give the counts by label."""

@@ -34,7 +34,7 @@ class ByGroup:
     def check(self, state: State) -> None:
         """Hold one number per label."""
         labels(state["labels"])
-        numbers("values", state["values"], rows=len(state["labels"]), kind=np.floating)
+        numbers("values", state["values"], rows=len(state["labels"]))
 
     def lookup(self, state: State) -> Lookup:
         """Give the numbers by group."""
@@ -154,8 +154,8 @@ class GroupRank:
         """Hold where each label's values start, and these."""
         labels(state["labels"])
         starts, values = state["starts"], state["values"]
-        numbers("starts", starts, rows=len(state["labels"]) + 1, kind=np.integer, least=0)
-        numbers("values", values, rows=int(starts[-1]), kind=np.floating)
+        numbers("starts", starts, rows=len(state["labels"]) + 1, whole=True, least=0)
+        numbers("values", values, rows=int(starts[-1]))
         if starts[0] != 0 or (np.diff(starts) < 0).any():
             raise ValueError("starts do not ascend from 0")
         if (np.diff(values)[~np.isin(np.arange(1, len(values)), starts)] < 0).any():

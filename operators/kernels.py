@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import wraps
 from threading import Lock
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from scopefe.components import Array
+from scopefe.jit import njit
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -45,23 +46,12 @@ def kernel(*signatures: str) -> Callable[[F], F]:
                     with np.errstate(all="ignore"):
                         return function(*arguments)
                 with _compiling:
-                    compiled.append(_compile(function, signatures))
+                    compiled.append(njit(function, signatures))
             return compiled[0](*arguments)
 
         return cast(F, call)
 
     return decorate
-
-
-def _compile(function: Callable[..., Any], signatures: tuple[str, ...]) -> Callable[..., Any]:
-    import numba
-
-    njit: Callable[..., Any] = partial(numba.njit, list(signatures), nogil=True, error_model="numpy")
-    try:
-        compiled = njit(cache=True)(function)
-    except RuntimeError:  # no folder to keep it in
-        compiled = njit()(function)
-    return cast(Callable[..., Any], compiled)
 
 
 @kernel(*(f"({v}, {CODES}, int64, boolean)" for v in VALUES))

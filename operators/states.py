@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from scopefe.components import Array
 
 
@@ -24,7 +22,7 @@ def numbers(
     values: Array,
     *,
     rows: int,
-    kind: type[np.generic],
+    whole: bool = False,
     least: float | None = None,
     below: float | None = None,
 ) -> None:
@@ -34,8 +32,8 @@ def numbers(
     ----------
     rows
         How many there are to be.
-    kind
-        Such as ``np.integer``.
+    whole
+        Whether they are integers, not floats.
     least, below
         Bounds of all values, the first included; None for none.
 
@@ -44,8 +42,8 @@ def numbers(
     ValueError
         If it is not so.
     """
-    if not np.issubdtype(values.dtype, kind):
-        raise ValueError(f"{name} holds {values.dtype}, not {kind.__name__}")
+    if values.dtype.kind not in ("iu" if whole else "f"):
+        raise ValueError(f"{name} holds {values.dtype}, not {'integers' if whole else 'floats'}")
     if len(values) != rows:
         raise ValueError(f"{name} has {len(values)} values, not {rows}")
     if len(values) and least is not None and values.min() < least:

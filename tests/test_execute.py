@@ -11,6 +11,7 @@ import pytest
 from conftest import needs_data
 
 import scopefe
+from scopefe import DataError
 from scopefe.report.model import Report
 from scopefe.run.executing import execute, summary, to_json
 from scopefe.run.store import Store
@@ -273,3 +274,46 @@ def test_a_folder_of_a_run_at_the_same_time_is_left_alone(tmp_path, store, monke
     assert json.loads((done.folder / "report.json").read_text())["volatile"]["folder"] == str(done.folder)
     assert [path.name for path in taken[0].iterdir()] == ["mine"]
     assert len(list((tmp_path / "runs").iterdir())) == 2
+
+
+def test_what_a_variable_holds_is_in_no_report_or_error(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TOKEN", "s3cr3t-T0KEN")
+    rng = np.random.default_rng(0)
+    pd.DataFrame(rng.normal(size=(240, 3)), columns=list("abt")).to_csv(tmp_path / "table.csv", index=False)
+    query = "SELECT * FROM read_csv('table.csv') WHERE '${TOKEN}' <> ''"
+    document = {
+        "name": "x",
+        "data": {"source": {"type": "sql", "query": query}, "target": "t"},
+        "operators": {"use": ["/"]},
+        "selection": {"data_blocks": 1, "keep": 3},
+        "evaluation": {"seeds": 0},
+    }
+    run = scopefe.execute(scopefe.load_spec(document))
+    files = [path.read_bytes() for path in run.folder.iterdir()]
+    assert files
+    assert not any(b"s3cr3t" in content for content in files)
+    assert run.report.spec["data"]["source"]["query"] == query
+    for wrong in ("SELECT * FROM '${TOKEN}.csv'", "SELECT ${TOKEN}"):
+        document["data"]["source"]["query"] = wrong
+        with pytest.raises(DataError, match=r"\$\{TOKEN\}") as error:
+            scopefe.execute(scopefe.load_spec(document), write=False)
+        assert "s3cr3t" not in str(error.value)
+    document["data"]["source"] = "${TOKEN}/table.csv"
+    with pytest.raises(DataError, match=r"there is no file '\$\{TOKEN\}/table\.csv'"):
+        scopefe.execute(scopefe.load_spec(document), write=False)
+
+
+def test_another_value_of_a_variable_is_another_table(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    for name in ("one", "two"):
+        pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "t"]).to_csv(
+            tmp_path / f"{name}.csv", index=False
+        )
+    document = {"name": "x", "data": {"source": str(tmp_path / "${TABLE}.csv"), "target": "t"}}
+    store, prints = Store(), []
+    for name in ("one", "two"):
+        monkeypatch.setenv("TABLE", name)
+        spec = scopefe.load_spec(document, overrides=["operators.use=[abs]", "evaluation.seeds=0"])
+        prints.append(scopefe.execute(spec, store=store, write=False).report.data.fingerprint)
+    assert prints[0] != prints[1]

@@ -358,6 +358,25 @@ def test_options_that_do_not_fit(options, error, said):
         to_sql(fit(invented(30), ("abs", "x")), **options)
 
 
+def test_columns_that_a_dialect_does_not_tell_apart():
+    frame = pd.DataFrame({"Age": [1.0, 2.0, 3.0], "age": [3.0, 2.0, 1.0], "x": [1.0, 5.0, 2.0]})
+    both = fit(frame, ("/", "Age", "age"))
+    one, other = fit(frame, ("abs", "age")), fit(frame, ("abs", "x"))
+    for dialect in ("duckdb", "bigquery"):
+        for recipe, keep in ((both, ()), (one, ()), (other, ("age", "Age"))):
+            with pytest.raises(RecipeError, match=f"to {dialect}, the columns '[Aa]ge' and '[Aa]ge' are one"):
+                scopefe.to_sql(recipe, dialect=dialect, keep=keep)
+    for dialect in ("postgres", "snowflake"):
+        assert '"Age"' in scopefe.to_sql(both, dialect=dialect)
+
+
+@pytest.mark.parametrize("name", ["", "a\x00b"])
+def test_columns_that_sql_has_no_name_for(name):
+    recipe = fit(pd.DataFrame({name: [1.0, -2.0, 3.0]}), ("abs", name))
+    with pytest.raises(RecipeError, match="SQL has no name for the column"):
+        scopefe.to_sql(recipe)
+
+
 def test_a_recipe_without_features():
     recipe = fit(invented(30))
     with pytest.raises(RecipeError, match=r"^the recipe has no features$"):

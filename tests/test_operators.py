@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from scopefe.operators import DEFAULT, kernels
 from scopefe.operators.kernels import kernel
 
-from scopefe import CAT, NUM, Keys
+from scopefe import CAT, NUM, Keys, jit
 from scopefe.components import Operator
 from scopefe.data.kinds import encode, encode_column
 from scopefe.registry import Components, collecting, components, operator
@@ -450,15 +450,19 @@ def test_a_kernel_is_compiled_when_interpreting_has_taken_long():
     assert done.stdout.split("\n")[:3] == ["0.0 False", "0.0 True", "0.0 True"], done.stderr
 
 
-def test_machine_code_need_not_be_kept(monkeypatch):
-    def njit(signatures, cache=False, **options):
+def test_machine_code_need_not_be_kept(monkeypatch, caplog):
+    def without_a_folder(*signatures, cache=False, **options):
         if cache:
             raise RuntimeError("cannot cache function: no locator available")
-        return compiler(signatures, **options)
+        return compiler(*signatures, **options)
 
     compiler = numba.njit
-    monkeypatch.setattr(numba, "njit", njit)
+    monkeypatch.setattr(numba, "njit", without_a_folder)
+    monkeypatch.setattr(jit, "_told", set())
     assert kernel("int64(int64)")(lambda x: 2 * x)(4) == 8
+    assert jit.njit(lambda x: 3 * x)(4) == 12
+    (record,) = caplog.records
+    assert "NUMBA_CACHE_DIR" in record.message
 
 
 class WidestGap:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from conftest import find_data_folder, needs_data
 from hypothesis import given, settings
@@ -701,6 +702,20 @@ def test_a_damaged_file_is_one_clear_line(damage, tmp_path):
     with pytest.raises(RecipeError, match=r"r\.json") as error:
         Recipe.load(path)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_missing_is_what_the_library_calls_it(library):
+    frame = invented()
+    frame["b"] = np.arange(len(frame)) % 3.0
+    recipe = fit(frame, ("/", "x", "b"))
+    wanted = recipe.transform(frame).iloc[:, 0].isna().sum()
+    assert wanted
+    if library == "polars":
+        column = recipe.transform(pytest.importorskip("polars").from_pandas(frame[["x", "b"]])).to_series()
+        assert column.null_count() == wanted == len(column) - len(column.drop_nulls().drop_nans())
+    elif library == "pyarrow":
+        assert recipe.transform(pa.Table.from_pandas(frame[["x", "b"]])).column(0).null_count == wanted
 
 
 STATES = {

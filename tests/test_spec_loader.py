@@ -5,11 +5,13 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scopefe import registry
+from scopefe.data.source import read
 from scopefe.errors import ComponentError, Mark, SpecError, UnknownNameError
 from scopefe.spec import Spec, load_spec
 from scopefe.spec.check import gate_parameters, resolved_operators
@@ -493,7 +495,10 @@ def test_environment_variables(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     )
     monkeypatch.setenv("T_COLUMN", "c")
     data = loaded("", fragments=["d/f.yaml"]).data
-    assert data.source == FileSource(type="parquet", path=str(folder / "tables" / "a.parquet"))
+    assert data.source == FileSource(type="parquet", path="${SCOPEFE_DATA}/a.parquet")
+    (folder / "tables").mkdir()
+    pd.DataFrame({"a": [1]}).to_parquet(folder / "tables" / "a.parquet")
+    assert len(read(data.source)) == 1
     assert data.features.drop == ["c_c"]
     assert loaded("description: ${NOT_SET}\n").description == "${NOT_SET}"
 

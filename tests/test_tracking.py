@@ -11,6 +11,7 @@ import pytest
 
 import scopefe
 from scopefe import RunError
+from scopefe.report import tracking
 from scopefe.report.tracking import parameters_of
 from scopefe.run.studying import run_study
 from scopefe.spec.study import load_study
@@ -85,6 +86,55 @@ def test_a_server_that_does_not_answer_costs_a_warning(frame, tmp_path, monkeypa
         run = scopefe.execute(scopefe.load_spec(SPEC), data=frame)
     assert run.folder is not None and (run.folder / "report.json").is_file()
     assert "MLflow was not told all of told" in caplog.text
+
+
+@pytest.mark.filterwarnings("ignore")  # of MLflow and its database
+def test_mlflow_s_own_default_store_is_told(frame, tmp_path, monkeypatch):
+    for package in ("mlflow", "sqlalchemy", "alembic"):
+        pytest.importorskip(package)
+    from mlflow.tracking import MlflowClient
+
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.chdir(tmp_path)
+    scopefe.execute(scopefe.load_spec(SPEC), data=frame)
+    (told,) = runs_of(MlflowClient(), "houses")
+    assert told.info.status == "FINISHED"
+
+
+@pytest.mark.parametrize(
+    ("store", "message"),
+    [
+        (
+            "file:mlruns",
+            r"MLflow's store \(file, by MLFLOW_TRACKING_URI or MLflow's default\) cannot be used: The",
+        ),
+        ("foo://user:secret@localhost/none", r"MLflow's store \(foo, .* cannot be used: "),
+    ],
+)
+def test_a_store_that_cannot_be_used_is_said_before_anything_is_computed(
+    frame, tmp_path, monkeypatch, store, message
+):
+    pytest.importorskip("mlflow")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
+    with pytest.raises(RunError, match=message) as error:
+        scopefe.execute(scopefe.load_spec(SPEC), data=frame)
+    assert "secret" not in str(error.value) and "\n" not in str(error.value)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_store_in_a_database_needs_its_packages(frame, tmp_path, monkeypatch):
+    pytest.importorskip("mlflow")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///of/none.db")
+    monkeypatch.setattr(tracking, "find_spec", lambda name: None)
+    monkeypatch.setattr("mlflow.tracking.MlflowClient.__init__", _fails)
+    with pytest.raises(RunError, match=r"needs sqlalchemy and alembic: pip install 'scopefe\[mlflow\]'"):
+        scopefe.execute(scopefe.load_spec(SPEC), data=frame)
+
+
+def _fails(*_):
+    raise ImportError("no sqlalchemy")
 
 
 def test_without_mlflow_nothing_is_computed(frame, monkeypatch):

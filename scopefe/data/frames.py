@@ -40,7 +40,10 @@ def to_pandas(frame: Any) -> pd.DataFrame:
 
 
 def in_library_of(frame: nw.DataFrame[Any], new: pd.DataFrame) -> nw.DataFrame[Any]:
-    """Return columns of numbers and categories as a frame of the library that another is of."""
+    """Return columns of numbers and categories as a frame of the library that another is of.
+
+    Missing is what the library calls it: null in polars and pyarrow.
+    """
     import narwhals as nw
 
     columns = [_series(str(name), new[name], frame.implementation).to_frame() for name in new]
@@ -53,7 +56,7 @@ def _series(name: str, values: pd.Series[Any], backend: Any) -> nw.Series[Any]:
     import pyarrow as pa
 
     if not isinstance(values.dtype, pd.CategoricalDtype):
-        return nw.new_series(name, values.to_numpy(), backend=backend)
+        return nw.new_series(name, values.to_numpy(), backend=backend).fill_nan(None)
     codes, labels = values.cat.codes.to_numpy(), _texts(values.cat.categories)
     if backend.is_pyarrow():
         coded = pa.array(codes, pa.int32(), mask=codes < 0)

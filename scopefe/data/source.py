@@ -14,6 +14,7 @@ from narwhals.typing import IntoDataFrame
 
 from scopefe.data.frames import refuse_twice, to_pandas
 from scopefe.errors import DataError, first_line
+from scopefe.spec.environment import expanded, hidden
 from scopefe.spec.models import FileSource, FrameSource, PackageSource, SqlSource, file_type
 
 EXACT: dict[str, Any] = {} if int(pd.__version__.split(".")[0]) >= 3 else {"float_precision": "round_trip"}
@@ -46,9 +47,9 @@ def read(
         if isinstance(source, SqlSource):
             frame = read_query(source)
         elif isinstance(source, PackageSource):
-            frame = read_file(shipped_file(source), "csv")
+            frame = read_file(str(shipped_file(source)), "csv")
         else:
-            frame = read_file(Path(source.path), source.type)
+            frame = read_file(source.path, source.type)
     if not isinstance(frame, pd.DataFrame):
         frame = to_pandas(frame)
     named = frame.set_axis([str(c) for c in frame.columns], axis="columns")
@@ -58,16 +59,22 @@ def read(
     return named
 
 
-def read_file(path: Path, kind: str | None = None) -> pd.DataFrame:
+def read_file(name: str, kind: str | None = None) -> pd.DataFrame:
     """Read a CSV, Parquet or Arrow/Feather file.
+
+    Parameters
+    ----------
+    name
+        As it is written, with environment variables.
 
     Raises
     ------
     DataError
         If the file is absent or is not what its type says.
     """
+    path = Path(expanded(name))
     if not path.is_file():
-        raise DataError(f"there is no file {str(path)!r}")
+        raise DataError(f"there is no file {name!r}")
     kind = kind or file_type(path.name) or path.suffix[1:]
     frame: pd.DataFrame
     try:
@@ -77,10 +84,10 @@ def read_file(path: Path, kind: str | None = None) -> pd.DataFrame:
             frame = pd.read_parquet(path)
         else:
             frame = pyarrow.feather.read_table(path).to_pandas()
-    except DataError:
-        raise
+    except DataError as error:
+        raise DataError(hidden(str(error), name)) from error
     except Exception as error:
-        raise DataError(f"{str(path)!r} cannot be read as {kind}: {first_line(error)}") from error
+        raise DataError(f"{name!r} cannot be read as {kind}: {hidden(first_line(error), name)}") from error
     return frame
 
 
@@ -128,17 +135,19 @@ def read_query(source: SqlSource) -> pd.DataFrame:
         import duckdb
     except ModuleNotFoundError:
         raise DataError("a SQL source needs duckdb: pip install 'scopefe[duckdb]'") from None
-    if source.path is not None and not Path(source.path).is_file():
+    path = None if source.path is None else expanded(source.path)
+    if path is not None and not Path(path).is_file():
         raise DataError(f"there is no file {source.path!r}")
     try:
-        with duckdb.connect(source.path or ":memory:", read_only=source.path is not None) as connection:
-            found = connection.sql(source.query)
+        with duckdb.connect(path or ":memory:", read_only=path is not None) as connection:
+            found = connection.sql(expanded(source.query))
             if found is None:
                 raise DataError("the query of data.source gives no table")
             frame: pd.DataFrame = found.df()
             return frame
     except duckdb.Error as error:
-        raise DataError(f"the query of data.source fails: {first_line(error)}") from None
+        reason = hidden(first_line(error), f"{source.query} {source.path}")
+        raise DataError(f"the query of data.source fails: {reason}") from None
 
 
 def shipped_file(source: PackageSource) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -199,7 +198,7 @@ def _by_fractions(split: FractionSplit, n: int, classes: Array | None) -> Rows:
 
 
 def _by_column(split: ColumnSplit, frame: pd.DataFrame) -> Rows:
-    holder = frame if split.path is None else read_file(Path(split.path))
+    holder = frame if split.path is None else read_file(split.path)
     if len(holder) != len(frame):
         raise DataError(f"{split.path} has {len(holder)} rows, the data {len(frame)}")
     roles = column(holder, split.column, "data.split.column").astype(object)
@@ -300,7 +299,7 @@ def join(split: FileSplit, train: pd.DataFrame) -> tuple[pd.DataFrame, Rows]:
     """
     parts = [train]
     for path in (split.selection, split.test):
-        part = train.iloc[:0] if path is None else read_file(Path(path))
+        part = train.iloc[:0] if path is None else read_file(path)
         lacking = [c for c in train.columns if c not in part.columns]
         if lacking:
             raise DataError(f"{path} has no column {lacking[0]!r}{suggestion(lacking[0], part.columns)}")

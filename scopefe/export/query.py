@@ -33,6 +33,7 @@ REFUSES_OVERFLOW = ("postgres", "bigquery")
 ROWS_PER_INSERT, WIDTH = 1000, 110
 SECONDS, WEEK, THURSDAY = 86_400.0, 7, 3
 TRUTH = {"true": "True", "false": "False", "1": "True", "0": "False"}
+WITHOUT_CASE = ("duckdb", "bigquery")
 LONGEST_NAME = {"postgres": 63, "bigquery": 300, "snowflake": 255}
 
 
@@ -92,6 +93,7 @@ def statements(
 ) -> Iterator[str]:
     """Yield the statements of an export; the last one is the SELECT."""
     given, source = forms(recipe, "sql"), _source(table, dialect)
+    _check_names(recipe, keep, dialect)
     prefix = "scopefe"
     while source.name.lower().startswith(prefix):
         prefix += "_"
@@ -114,6 +116,22 @@ def statements(
         select = select.with_(name, query, copy=False)
     for statement in (*(s for t in tables if create_tables for s in _statements(t)), select):
         yield statement.sql(dialect=dialect, pretty=True, max_text_width=WIDTH)
+
+
+def _check_names(recipe: Recipe, keep: Sequence[str], dialect: str) -> None:
+    """Check that the dialect can name the columns that are read, and tells them from the others."""
+    read = dict.fromkeys([*(i.column for i in recipe.inputs), *keep])
+    for name in read:
+        if not name or "\x00" in name:
+            raise RecipeError(f"SQL has no name for the column {name!r}: rename it")
+    if dialect not in WITHOUT_CASE:
+        return
+    folded = {name.lower(): name for name in read}
+    for name in [*read, *(o.read.column for o in recipe.originals)]:
+        if folded.get(name.lower(), name) != name:
+            raise RecipeError(
+                f"to {dialect}, the columns {folded[name.lower()]!r} and {name!r} are one: rename one of them"
+            )
 
 
 def _source(table: str, dialect: str) -> exp.Table:

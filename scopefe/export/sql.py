@@ -36,8 +36,8 @@ def to_sql(
     RunError
         If sqlglot is not installed.
     RecipeError
-        If the recipe has no features, a column to keep has the name of one, or an operator gives neither SQL
-        nor a lookup.
+        If the recipe has no features, a column to keep has the name of one, an operator gives neither SQL
+        nor a lookup, or the dialect cannot name a column, or not tell it from another.
     ComponentError
         If there is no such dialect, or an operator's SQL cannot be read.
     """

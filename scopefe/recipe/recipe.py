@@ -364,7 +364,8 @@ class Recipe:
             OSError,
             RecipeError,
         ) as error:
-            reason = " ".join(f"{type(error).__name__} {error}".split())
+            kind = "" if isinstance(error, RecipeError) else f"{type(error).__name__} "
+            reason = " ".join(f"{kind}{error}".split())
             raise RecipeError(f"{str(source)!r} is damaged: {reason}") from None
 
 

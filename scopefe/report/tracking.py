@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +18,43 @@ from scopefe.report.model import Report
 
 LONGEST = 500
 NAME = re.compile(r"[\w. /:-]{1,250}")
+DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
+DATABASE_PACKAGES = ("sqlalchemy", "alembic")
 MISSING = "tracking needs mlflow: pip install 'scopefe[mlflow]'"
 
 log = logging.getLogger(__name__)
 _parent: ContextVar[str | None] = ContextVar("parent", default=None)
 
 
-def require() -> None:
-    """Check that MLflow is there, before anything is computed.
+def require(experiment: str) -> None:
+    """Check that MLflow is there, and can use its store, before anything is computed.
+
+    A server is asked only when there is something to tell: it may be back by then.
 
     Raises
     ------
     RunError
-        If it is not installed.
+        If MLflow is not installed, or cannot use the store of its settings.
     """
     try:
-        import mlflow  # noqa: F401
+        import mlflow
+        from mlflow.tracking import MlflowClient
     except ModuleNotFoundError:
         raise RunError(MISSING) from None
+    store = mlflow.get_tracking_uri().partition(":")[0]
+    if store in ("http", "https", "databricks", "uc"):
+        return
+    try:
+        MlflowClient().get_experiment_by_name(experiment)
+    except Exception as error:
+        lacking = [name for name in DATABASE_PACKAGES if find_spec(name) is None]
+        if lacking and store in DATABASES:
+            reason = f"needs {' and '.join(lacking)}: pip install 'scopefe[mlflow]'"
+        else:
+            reason = f"cannot be used: {first_line(error).replace(mlflow.get_tracking_uri(), '…')}"
+        raise RunError(
+            f"MLflow's store ({store}, by MLFLOW_TRACKING_URI or MLflow's default) {reason}"
+        ) from None
 
 
 @contextmanager
@@ -43,7 +63,7 @@ def nested(experiment: str | None, name: str) -> Iterator[None]:
     if experiment is None:
         yield
         return
-    require()
+    require(experiment)
     client, run = None, None
     with _telling(name):
         client, run = _begun(experiment, name)
@@ -85,12 +105,10 @@ def track(experiment: str, report: Report, folder: Path | None) -> None:
 
 @contextmanager
 def _telling(name: str) -> Iterator[None]:
-    """Turn what goes wrong in MLflow into a warning."""
-    from mlflow.exceptions import MlflowException
-
+    """Turn what goes wrong in MLflow, or in its database, into a warning."""
     try:
         yield
-    except (MlflowException, OSError) as error:
+    except Exception as error:
         log.warning("MLflow was not told all of %s: %s", name, first_line(error))
 
 

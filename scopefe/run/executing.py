@@ -149,7 +149,7 @@ def execute(
     started, clock = datetime.datetime.now(datetime.UTC), time.perf_counter()
     require(spec.evaluation.learner.learner, spec.evaluation.learner.parameters)
     if spec.report.mlflow is not None:
-        tracking.require()
+        tracking.require(spec.report.mlflow)
     if write:
         _check_writable(Path(spec.execution.runs))
     watch = Watch(spec.execution.budget, clock)

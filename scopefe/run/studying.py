@@ -30,6 +30,7 @@ from scopefe.run.progress import Event, Listener, silent
 from scopefe.run.store import Store
 from scopefe.run.workbench import Workbench
 from scopefe.space.graph import key_of
+from scopefe.spec.environment import expanded
 from scopefe.spec.loader import load_spec
 from scopefe.spec.models import FileSource, Spec, SqlSource
 from scopefe.spec.study import Study, StudyAudit
@@ -192,7 +193,7 @@ class Studying:
 
     def _present(self, work: Work) -> bool:
         source = work.spec.data.source
-        if isinstance(source, FileSource) and not Path(source.path).is_file():
+        if isinstance(source, FileSource) and not Path(expanded(source.path)).is_file():
             self.absent[work.dataset] = Path(source.path).name
             return False
         return True

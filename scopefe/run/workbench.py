@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,6 +36,7 @@ from scopefe.space.context import Gradients, Sample, Splits
 from scopefe.space.graph import key_of
 from scopefe.space.scope import Scope
 from scopefe.space.universe import Universe
+from scopefe.spec.environment import variables
 from scopefe.spec.models import Spec, source_name
 
 EVALUATORS: Mapping[str, Evaluator] = {"kernel": Kernel(), "lightgbm": LightGBM()}
@@ -145,7 +147,9 @@ class Workbench:
     def load(self) -> Dataset:
         """Read and encode the data, once per process for one data section and frame."""
         frame = None if self.frame is None else id(self.frame)
-        key = key_of(["data", self.spec.data.model_dump(mode="json"), frame])
+        written = self.spec.data.model_dump(mode="json")
+        values = [os.environ.get(name) for name in variables(str(written))]
+        key = key_of(["data", written, values, frame])
         # the frame is kept beside its dataset: while it lives, no other frame has its identity
         held = self.store.hold(key, lambda: (self.frame, load_dataset(self.spec.data, self.frame)))
         dataset: Dataset = held[1]

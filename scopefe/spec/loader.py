@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import re
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,11 @@ from scopefe.errors import ComponentError, Mark, SpecError, suggestion
 from scopefe.registry import Components
 from scopefe.spec.check import gate_problems, gate_uses, operator_problems, resolved_operators
 from scopefe.spec.document import Node, from_python, merge, override, read_document
+from scopefe.spec.environment import expanded, variables
 from scopefe.spec.models import SUFFIXES, KeyPath, Origin, Spec
 from scopefe.spec.problems import Problem, dotted, fail, validated
 
 DATA_FOLDER = "SCOPEFE_DATA"
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _YAML = (".yaml", ".yml")
 
 
@@ -67,8 +66,9 @@ def load_spec(
         root = merge(root, override(text))
     if name is not None:
         root = merge(from_python({"name": name}), root)
-    root = root.rewrite(_with_environment)
     files = set(_file_paths(root.plain()))
+    written = files | {("data", "source", "query")}
+    root = root.rewrite(lambda place, node: _with_environment(place, node, written))
     root = root.rewrite(lambda place, node: _absolute(node) if place in files else node)
 
     loaded = validated(root, Spec)
@@ -180,19 +180,15 @@ def _extended(node: Node, chain: tuple[Path, ...]) -> Node:
     return merge(below, node)
 
 
-def _with_environment(path: KeyPath, node: Node) -> Node:
-    if path[:1] != ("data",) or not isinstance(node.value, str) or "${" not in node.value:
+def _with_environment(path: KeyPath, node: Node, written: Container[KeyPath]) -> Node:
+    """Put in the values of environment variables, but where the text is to stay as it is written."""
+    if path[:1] != ("data",) or not isinstance(node.value, str):
         return node
-
-    def value_of(match: re.Match[str]) -> str:
-        name = match[1]
-        if name in os.environ:
-            return os.environ[name]
-        use = "it names the folder of data files" if name == DATA_FOLDER else f"{dotted(path)} needs it"
-        raise SpecError(f"the environment variable {name} is not set; {use}", node.mark)
-
-    folder = Path() if node.value.startswith("${") else node.folder
-    return replace(node, value=_VARIABLE.sub(value_of, node.value), folder=folder)
+    for name in variables(node.value):
+        if name not in os.environ:
+            use = "it names the folder of data files" if name == DATA_FOLDER else f"{dotted(path)} needs it"
+            raise SpecError(f"the environment variable {name} is not set; {use}", node.mark)
+    return node if path in written else replace(node, value=expanded(node.value))
 
 
 def _file_paths(document: dict[str, Any]) -> Iterator[KeyPath]:
@@ -214,7 +210,7 @@ def _file_paths(document: dict[str, Any]) -> Iterator[KeyPath]:
 
 
 def _absolute(node: Node) -> Node:
-    if not isinstance(node.value, str) or not node.value:
+    if not isinstance(node.value, str) or not node.value or node.value.startswith("${"):
         return node
     path = node.folder / Path(node.value).expanduser()
     return replace(node, value=os.path.normpath(path.absolute()))

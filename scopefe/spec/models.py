@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,7 @@ from pydantic import (
 from scopefe import registry
 from scopefe.errors import Mark, suggestion
 from scopefe.sizes import read_size
+from scopefe.spec.environment import expanded, variables
 
 KeyPath = tuple[str | int, ...]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
@@ -89,7 +91,7 @@ def _source(value: Any) -> Any:
     path = value if isinstance(value, str) else value.get("path") if isinstance(value, dict) else None
     if not isinstance(path, str) or (isinstance(value, dict) and "type" in value):
         return value
-    kind = file_type(path)
+    kind = file_type(expanded(path) if all(name in os.environ for name in variables(path)) else path)
     if kind is None:
         raise ValueError(
             f"cannot tell the format of {path!r} from its name; "

@@ -5,12 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from scopefe.components import Array
-
-njit = numba.njit(nogil=True, cache=True, error_model="numpy")
+from scopefe.jit import njit
 
 MAX_BINS = 255
 MIN_DATA_IN_BIN = 3

@@ -12,13 +12,11 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
 from scopefe.components import Array
+from scopefe.jit import njit
 from scopefe.score.kernels.binning import MIN_DATA_IN_LEAF, Binned
-
-njit = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 TREES = 100
 PATIENCE = 3
