@@ -70,7 +70,7 @@ def kinds(data: Dataset) -> dict[str, str]:
         (pd.array([True, None], dtype="bool[pyarrow]"), 100, "categorical"),
         (pd.to_datetime(["2020-01-01", None]), 100, "categorical"),
         (pd.to_timedelta([1, 2], unit="s"), 100, "categorical"),
-        ([decimal.Decimal("1.5"), None], 100, "categorical"),
+        ([decimal.Decimal("1.5"), None], 100, "ordinal"),
     ],
 )
 def test_the_kind_of_a_column(values, limit, kind):
@@ -181,9 +181,9 @@ def test_a_category_may_stand_for_missing_texts():
     frame = table(6).assign(k=["a", None, "b", "", "?", None], y=range(6), few=[1, None, 2, 3, 4, 5])
     options: dict[str, Any] = {"task": "regression"}
     plain, named = (load(frame, features={"missing_as": m}, **options).table for m in (None, "?"))
-    assert (plain.keys(2).codes < 0).tolist() == [False, True, False, False, False, True]
+    assert (plain.keys(2).codes < 0).tolist() == [False, True, False, True, False, True]
     labels = named.keys(2).labels[named.keys(2).codes]
-    assert labels.tolist() == ["a", "?", "b", "", "?", "?"]
+    assert labels.tolist() == ["a", "?", "b", "?", "?", "?"]
     assert (
         (named.keys(1).codes < 0).tolist()
         == (plain.keys(1).codes < 0).tolist()

@@ -114,7 +114,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
 
 def test_the_types_of_a_text_file_are_those_of_all_its_rows(tmp_path):
     frame = pd.DataFrame({"c": ["10115", "SW1A", "01099", "x"] * 5, "x": range(20)})
-    recipe = fit(frame, ("freq", "c"), ("GroupByThenMean", "x", "c"))
+    recipe = fit(frame, ("freq", "c"), ("GroupByThenMean", "x", "c"), missing=("",))
     source = tmp_path / "in.csv"
     source.write_text("c,x\n10115,1\n10115,2\n01099,3\nSW1A,4.5\n,5\nx,\n10115,7\n")
     transform_file(recipe, source, tmp_path / "out.csv", only_new=True, rows=2)

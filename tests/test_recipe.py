@@ -102,14 +102,16 @@ def leaves(*names: str) -> tuple[Leaf, ...]:
     return tuple(Leaf(n) for n in names)
 
 
-def fit(frame: pd.DataFrame, *asked: tuple[str, ...], **options: Any) -> Recipe:
+def fit(
+    frame: pd.DataFrame, *asked: tuple[str, ...], missing: tuple[str, ...] = (), **options: Any
+) -> Recipe:
     """Fit the features given as (operator, column, …) on a frame."""
     table = encode(frame, np.arange(len(frame)), **options)
     chosen = [
         (Apply(name, leaves(*inputs), OPERATORS[name].symmetric), OPERATORS[name], 0.25, 7.0)
         for name, *inputs in asked
     ]
-    return fit_recipe("named", "key", table, chosen, options.get("missing_as"))
+    return fit_recipe("named", "key", table, chosen, options.get("missing_as"), missing=missing)
 
 
 def in_python(recipe: Recipe, frame: pd.DataFrame) -> pd.DataFrame:
@@ -378,7 +380,7 @@ def test_numbers_of_any_type_are_the_same_numbers(dtype):
     [
         (["1", "2"], [1, 2], 1.0, "text"),
         (["a", "b"], ["a", 2], 2.0, "text"),
-        ([1, 2], ["1", "2"], "1", "numbers"),
+        ([1, 2], ["1", "two"], "two", "numbers"),
         ([True, False], [1, 2], 2.0, "truth values"),
     ],
 )
@@ -548,7 +550,7 @@ def test_the_file_says_what_it_holds(tmp_path):
     frame = invented()
     document = json.loads(fit(frame, ("/", "x", "single")).save(tmp_path / "r.json").read_text("utf-8"))
     (feature,) = document["features"]
-    assert document["recipe_version"] == 1
+    assert document["recipe_version"] == 2
     assert feature["formula"] == "(x/single)"
     assert feature["operator"] == {"name": "/", "parameters": {}, "version": OPERATORS["/"].version}
     assert [(i["name"], i["type"]) for i in document["inputs"]] == [("x", "float64"), ("single", "float32")]
@@ -650,12 +652,14 @@ def test_a_folder_stands_for_its_recipe(tmp_path):
     assert_same_recipe(Recipe.load(tmp_path), recipe)
 
 
-@pytest.mark.parametrize("version", [2, 0, "1", None])
+@pytest.mark.parametrize("version", [3, 0, "1", None])
 def test_another_version(version, tmp_path):
     path = fit(invented(), ("abs", "x")).save(tmp_path / "r.json")
     document = json.loads(path.read_text("utf-8")) | {"recipe_version": version}
     path.write_text(json.dumps(document), encoding="utf-8")
-    with pytest.raises(RecipeError, match=f"has recipe version {version}; this scopefe reads version 1"):
+    with pytest.raises(
+        RecipeError, match=f"has recipe version {version}; this scopefe reads versions 1 to 2"
+    ):
         Recipe.load(path)
 
 

@@ -155,7 +155,7 @@ def test_the_quickstart_table_has_numbers_and_text() -> None:
 def test_a_fragment_changes_the_data_of_every_variant(name: str, no_tables: Path) -> None:
     for variant in VARIANTS:
         plain, spec = load_spec(variant), load(name, variant)
-        assert spec.data.source == FileSource(type="parquet", path=str(no_tables / f"{name}.parquet"))
+        assert spec.data.source == FileSource(type="parquet", path=f"${{SCOPEFE_DATA}}/{name}.parquet")
         own = {"data", "selection", "evaluation"}
         assert spec.model_dump(exclude=own) == plain.model_dump(exclude=own)
         assert spec.evaluation.protocol == plain.evaluation.protocol
@@ -190,7 +190,7 @@ def test_a_benchmark_fragment_has_its_settings(name: str, no_tables: Path) -> No
         "subsample",
     }
     if name != "jannis":
-        path = str(no_tables / "splits" / f"{name}.parquet")
+        path = f"${{SCOPEFE_DATA}}/splits/{name}.parquet"
         assert spec.data.split == ColumnSplit(by="column", path=path, column="split", order="pos")
 
 
@@ -213,7 +213,7 @@ def test_an_absent_table_is_one_line_that_names_it(name: str, no_tables: Path) -
     with pytest.raises(DataError) as caught:
         load_dataset(load(name).data)
     message = str(caught.value)
-    assert str(no_tables / f"{name}.parquet") in message
+    assert f"${{SCOPEFE_DATA}}/{name}.parquet" in message
     assert "\n" not in message
 
 
@@ -223,7 +223,7 @@ def test_an_absent_split_is_one_line_that_names_it(data_folder: Path, no_tables:
     with pytest.raises(DataError) as caught:
         load_dataset(load("california_housing").data)
     message = str(caught.value)
-    assert str(no_tables / "splits" / "california_housing.parquet") in message
+    assert "${SCOPEFE_DATA}/splits/california_housing.parquet" in message
     assert "\n" not in message
 
 

@@ -15,7 +15,7 @@ from narwhals.typing import IntoDataFrame
 
 from scopefe.components import Array
 from scopefe.data.datetimes import TimePart, with_parts
-from scopefe.data.kinds import encode, is_number
+from scopefe.data.kinds import encode, is_number, nearly_numbers
 from scopefe.data.source import read
 from scopefe.data.splits import (
     Rows,
@@ -92,6 +92,8 @@ class Dataset:
     positions
         Position of each row in the source, int64, shape (rows,); None where it has all rows of the source.
         Separate files follow each other: training, selection, test.
+    remarks
+        What a reader should know of how columns are read.
     """
 
     table: Table
@@ -104,6 +106,7 @@ class Dataset:
     groups: Array | None = None
     times: Array | None = None
     positions: Array | None = None
+    remarks: tuple[str, ...] = ()
 
     def source_rows(self) -> Rows:
         """Return the positions in the source of the rows of each role."""
@@ -270,7 +273,7 @@ def load_dataset(data: Data, frame: IntoDataFrame | None = None) -> Dataset:
     DataError
         If the data cannot be used as the spec asks; one line says why and what to do.
     """
-    table = read(data.source, frame)
+    table = read(data.source, frame, data.missing)
     rows = None
     if isinstance(data.split, FileSplit):
         table, rows = join(data.split, table)
@@ -298,7 +301,9 @@ def load_dataset(data: Data, frame: IntoDataFrame | None = None) -> Dataset:
         **dict.fromkeys(role_columns(data.split), "split"),
         **({} if data.weight is None else {data.weight: "weight"}),
     }
-    table, features, dropped, time_parts = _features(data.features, table, no_features, rows.development)
+    table, features, dropped, time_parts, remarks = _features(
+        data.features, table, no_features, rows.development
+    )
     encoded = encode(
         table,
         rows.development,
@@ -321,7 +326,17 @@ def load_dataset(data: Data, frame: IntoDataFrame | None = None) -> Dataset:
         _check_weights(weights, rows)
         weights = (weights / weights[rows.development].mean()).astype(np.float32).astype(np.float64)
     return Dataset(
-        encoded, labels, rows, dropped, time_parts, weights, rows_left_out, groups, times, positions
+        encoded,
+        labels,
+        rows,
+        dropped,
+        time_parts,
+        weights,
+        rows_left_out,
+        groups,
+        times,
+        positions,
+        tuple(remarks),
     )
 
 
@@ -437,8 +452,8 @@ def _one_against_rest(target: pd.Series[Any], spec: Target) -> Array:
 
 def _features(
     spec: Features, table: pd.DataFrame, dropped: dict[str, str], development: Array
-) -> tuple[pd.DataFrame, list[str], dict[str, str], dict[str, TimePart]]:
-    """Return the table with the features in it, their names, why other columns are none, and parts of times.
+) -> tuple[pd.DataFrame, list[str], dict[str, str], dict[str, TimePart], list[str]]:
+    """Return the table with the features in it, their names, why others are none, parts of times, remarks.
 
     Parameters
     ----------
@@ -451,8 +466,11 @@ def _features(
         n: "dropped by the spec" for n in spec.drop if n in table.columns and n not in dropped
     }
     names, parts = [c for c in table.columns if c not in dropped], dict[str, TimePart]()
+    remarks: list[str] = []
     if spec.datetimes == "parts":
-        table, names, parts = with_parts(table, names, development, [*spec.kinds, *spec.drop])
+        table, names, parts, remarks = with_parts(
+            table, names, development, [*spec.kinds, *spec.drop], spec.unreadable_times
+        )
         dropped |= {part.column: "read as its parts" for part in parts.values()}
     for name in spec.drop:
         if name not in dropped and name not in parts:
@@ -462,7 +480,10 @@ def _features(
     names = [name for name in names if name not in dropped]
     if not names:
         raise DataError("no column is left as a feature")
-    return table, names, dropped, {name: part for name, part in parts.items() if name in names}
+    remarks += [
+        r for name in names if name not in spec.kinds for r in nearly_numbers(table[name].iloc[development])
+    ]
+    return table, names, dropped, {name: part for name, part in parts.items() if name in names}, remarks
 
 
 def _check_classes(labels: Labels, rows: Rows) -> None:

@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 
 from scopefe.components import Array
+from scopefe.data.values import NO_VALUE
+from scopefe.errors import DataError
 
 Part = Literal["elapsed", "year", "month", "day", "weekday", "hour", "minute", "duration"]
 
@@ -30,16 +32,23 @@ class TimePart:
         days; or what a calendar and a clock show, ``weekday`` from Monday as 0.
     zone
         Time zone of the calendar and the clock; None for the column's own.
+    lenient
+        Whether texts that are no times are missing: some were, where it was learned.
     """
 
     column: str
     part: Part
     zone: str | None = None
+    lenient: bool = False
 
 
 def with_parts(
-    frame: pd.DataFrame, names: Sequence[str], development: Array, fixed: Collection[str]
-) -> tuple[pd.DataFrame, list[str], dict[str, TimePart]]:
+    frame: pd.DataFrame,
+    names: Sequence[str],
+    development: Array,
+    fixed: Collection[str],
+    unreadable: float = 0.0,
+) -> tuple[pd.DataFrame, list[str], dict[str, TimePart], list[str]]:
     """Put the parts of datetimes and durations in their place.
 
     Parameters
@@ -52,30 +61,63 @@ def with_parts(
         Positions of the training and selection rows: a part that is constant on them is left out.
     fixed
         Columns and parts that the spec names: such columns stay as they are, such parts are never left out.
+    unreadable
+        Share of a column's texts that may be no times: these are missing then.
 
     Returns
     -------
     tuple
-        The table with the parts as float64 columns, the names of the features, and what each part is of.
+        The table with the parts as float64 columns, the names of the features, what each part is of, and
+        remarks on columns of which some texts are no times.
+
+    Raises
+    ------
+    DataError
+        If a text of a column of times is none, in rows that it is not learned from.
     """
     kept: list[str] = []
     found: dict[str, TimePart] = {}
     columns: dict[str, Array] = {}
+    remarks: list[str] = []
     for name in names:
-        series = None if name in fixed else times_of(frame[name])
-        if series is None:
+        learned = None if name in fixed else times_of(frame[name].iloc[development], unreadable)
+        if learned is None:
+            remarks += [] if name in fixed else _nearly_times(frame[name].iloc[development])
             kept.append(name)
             continue
-        zone = getattr(series.dtype, "tz", None)
+        wrong = no_times(frame[name].iloc[development], learned)
+        if len(wrong):
+            remarks.append(f"Column {name!r} holds times, but for {_told(wrong)}: these are missing.")
+        series = times_of(frame[name], 1.0 if len(wrong) else 0.0)
+        if series is None:
+            wrong = no_times(frame[name], times_of(frame[name], 1.0))
+            raise DataError(
+                f"column {name!r} holds times where it is learned from, but also {_told(wrong)}; to read it "
+                f"as categories, write data.features.kinds: {{{name}: categorical}}"
+            )
+        zone = zone_name(getattr(series.dtype, "tz", None))
         for part in OF_DURATIONS if series.dtype.kind == "m" else OF_DATETIMES:
             values, new = part_of(series, part), _unused(f"{name}.{part}", {*frame.columns, *columns})
-            if new in fixed or len(pd.unique(values[development])) > 1:
+            seen = values[development]
+            if new in fixed or len(np.unique(seen[~np.isnan(seen)])) > 1:
                 kept.append(new)
-                found[new] = TimePart(name, part, None if zone is None else str(zone))
+                found[new] = TimePart(name, part, zone, bool(len(wrong)))
                 columns[new] = values
     if columns:
         frame = pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis="columns")
-    return frame, kept, found
+    return frame, kept, found, remarks
+
+
+def _nearly_times(series: pd.Series[Any]) -> list[str]:
+    """Return a remark on a column of text of which more than half are times, if it is one."""
+    times = times_of(series, 0.5)
+    if times is None:
+        return []
+    return [f"Column {series.name!r} is read as text: times, but for {_told(no_times(series, times))}."]
+
+
+def _told(wrong: pd.Series[Any]) -> str:
+    return f"{len(wrong):,} {'value' if len(wrong) == 1 else 'values'} such as {wrong.iloc[0]!r}"
 
 
 def _unused(name: str, taken: Collection[str]) -> str:
@@ -86,10 +128,19 @@ def _unused(name: str, taken: Collection[str]) -> str:
 
 
 # What is below stands in exported modules, too: it uses nothing but numpy and pandas.
-def times_of(series: pd.Series[Any]) -> pd.Series[Any] | None:
+def zone_name(zone: Any) -> str | None:
+    """Return the name by which others know a time zone; UTC for a fixed offset, None for no zone."""
+    if zone is None:
+        return None
+    of_dateutil = str(getattr(zone, "_filename", "")).rpartition("zoneinfo/")[2]
+    return getattr(zone, "key", None) or getattr(zone, "zone", None) or of_dateutil or "UTC"
+
+
+def times_of(series: pd.Series[Any], unreadable: float = 0.0) -> pd.Series[Any] | None:
     """Return a column of datetimes, dates, durations, or of text of these; None if it is none.
 
-    Text is in ISO 8601 for datetimes, and as pandas writes it for durations (``1 days 02:03:04``).
+    Text is in ISO 8601 for datetimes, and as pandas writes it for durations (``1 days 02:03:04``); a share of
+    it may be `unreadable` and is missing then.
 
     Its time zone, if any, has a name that others know: fixed offsets give way to UTC.
     """
@@ -100,29 +151,48 @@ def times_of(series: pd.Series[Any]) -> pd.Series[Any] | None:
         if kind == "period":
             return pd.Series(pd.PeriodIndex(series).to_timestamp(), series.index)
         if kind == "datetime64" and series.dtype.kind == "M" and not isinstance(series.dtype, pd.ArrowDtype):
-            fixed = series.dt.tz is not None and "/" not in str(series.dt.tz)
-            return series.dt.tz_convert("UTC") if fixed else series
+            return series if series.dt.tz is None else series.dt.tz_convert(zone_name(series.dt.tz))
         if kind in ("date", "datetime", "datetime64"):
             objects = series.astype(object)
-            zones = {getattr(v, "tzinfo", None) for v in objects.dropna()}
-            fixed = None not in zones and not (len(zones) == 1 and "/" in str(next(iter(zones))))
-            return pd.to_datetime(objects, utc=fixed)
-        if kind != "string":
-            return None
-        iso = r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
-        lasting = r"-?\d+ days(?: [+-]?\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?)?"
-        texts = series.dropna().astype(object)
-        if not len(texts) or not texts.iloc[:1].str.fullmatch(f"{iso}|{lasting}").all():
-            return None
-        if texts.str.fullmatch(lasting).all():
-            return pd.to_timedelta(series.astype(object))
-        if not texts.str.fullmatch(iso).all():
-            return None
-        zoned = zoned_texts(texts).any()
-        cut = series.astype(object).str.replace(r"(\.\d{6})\d+", r"\1", regex=True)
-        return pd.to_datetime(cut, format="ISO8601", utc=bool(zoned))
+            zones = {zone_name(getattr(v, "tzinfo", None)) for v in objects.dropna()}
+            if None in zones:
+                return pd.to_datetime(objects)
+            return pd.to_datetime(objects, utc=True).dt.tz_convert(zones.pop() if len(zones) == 1 else "UTC")
+        return times_in(series, unreadable) if kind == "string" else None
     except (ValueError, OverflowError, TypeError, NotImplementedError):
         return None
+
+
+def times_in(series: pd.Series[Any], unreadable: float) -> pd.Series[Any] | None:
+    """Return a column of texts as datetimes or durations, see `times_of`; some errors mean it is none."""
+    iso = r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
+    lasting = r"-?\d+ days(?: [+-]?\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?)?"
+    series = series.astype(object).mask(series.isin(list(NO_VALUE)))
+    texts = series.dropna()
+    if not texts.iloc[:: max(1, len(texts) // 100)].str.fullmatch(f"{iso}|{lasting}").any():
+        return None
+    errors: Literal["coerce", "raise"] = "coerce" if unreadable else "raise"
+    for form in (iso, lasting):
+        fits = series.str.fullmatch(form).eq(True).to_numpy()
+        if not fits.any() or fits.sum() < (1 - unreadable) * len(texts):
+            continue
+        read: pd.Series[Any] = series.where(fits)
+        found: pd.Series[Any]
+        if form == lasting:
+            found = pd.to_timedelta(read, errors=errors)
+        else:
+            cut: pd.Series[Any] = read.str.replace(r"(\.\d{6})\d+", r"\1", regex=True)
+            zoned = bool(zoned_texts(read[fits]).any())
+            found = pd.to_datetime(cut, format="ISO8601", utc=zoned, errors=errors)
+        if found.notna().sum() >= max(1, (1 - unreadable) * len(texts)):
+            return found
+    return None
+
+
+def no_times(series: pd.Series[Any], times: pd.Series[Any] | None) -> pd.Series[Any]:
+    """Return the values of a column that are no times, but not missing."""
+    known = series.notna() & ~series.isin(list(NO_VALUE))
+    return series[(known if times is None else known & times.isna().to_numpy()).to_numpy()]
 
 
 def zoned_texts(series: pd.Series[Any]) -> pd.Series[Any]:
@@ -152,10 +222,11 @@ def part_of(series: pd.Series[Any], part: str) -> np.ndarray[Any, Any]:
     return np.where(missing, np.nan, values)
 
 
-def part(series: pd.Series[Any], name: str, zone: str | None = None) -> pd.Series[Any]:
+def part(series: pd.Series[Any], name: str, zone: str | None = None, lenient: bool = False) -> pd.Series[Any]:
     """Return a part of a column of datetimes or durations; those with a time zone are taken to this one.
 
-    Texts with a time zone and without are read apart: a row alone has the same value.
+    Texts with a time zone and without are read apart: a row alone has the same value. Where the column is
+    `lenient`, texts that are no times are missing.
 
     Raises
     ------
@@ -166,15 +237,15 @@ def part(series: pd.Series[Any], name: str, zone: str | None = None) -> pd.Serie
     if zoned is not None:
         result = np.empty(len(series))
         for rows in (zoned, ~zoned):
-            result[rows] = part(series[rows], name, zone)
+            result[rows] = part(series[rows], name, zone, lenient)
         return pd.Series(result, series.index)
-    found = times_of(series)
+    found = times_of(series, 1.0 if lenient else 0.0)
     fits = found is not None and (found.dtype.kind == "m") == (name == "duration")
-    if not fits and not series.isna().all():
+    texts = lenient and pd.api.types.infer_dtype(series, skipna=True) == "string"
+    if not fits and not texts and len(no_times(series, None)):
         what = "durations" if name == "duration" else "datetimes"
-        wrong = next(
-            (v for v in series.dropna() if times_of(pd.Series([v])) is None), series.dropna().iloc[0]
-        )
+        known = no_times(series, None)
+        wrong = next((v for v in known if times_of(pd.Series([v])) is None), known.iloc[0])
         raise ValueError(
             f"column {series.name!r} is to hold {what}, of which {name} is read, but holds {wrong!r}"
         )

@@ -14,6 +14,7 @@ import pandas as pd
 
 from scopefe.components import Array
 from scopefe.data.table import Feature, FeatureKind, Holds, Table, number_keys, text_keys
+from scopefe.data.values import NO_VALUE, numerals
 from scopefe.errors import DataError, suggestion
 
 
@@ -73,7 +74,27 @@ def kind_of(series: pd.Series[Any], ordinal_max_unique: int) -> FeatureKind:
 
 def is_number(series: pd.Series[Any]) -> bool:
     """Whether a column holds numbers; booleans are none."""
+    if series.dtype == object:
+        return pd.api.types.infer_dtype(series, skipna=True) == "decimal"
     return pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_bool_dtype(series.dtype)
+
+
+def nearly_numbers(series: pd.Series[Any]) -> list[str]:
+    """Return a remark on a column of text of which more than half are numbers, if it is one."""
+    if series.dtype != object and not isinstance(series.dtype, pd.StringDtype):
+        return []
+    texts = series.dropna()
+    texts = texts[~texts.isin(list(NO_VALUE))]
+    if not len(texts) or not all(isinstance(text, str) for text in texts):
+        return []
+    wrong = texts[pd.to_numeric(texts, errors="coerce").isna()]
+    if not 0 < len(wrong) < len(texts) / 2:
+        return []
+    shown = str(wrong.iloc[0])
+    return [
+        f"Column {series.name!r} is read as text: numbers, but for {len(wrong):,} of {len(texts):,} values "
+        f"such as {shown!r}. Where these are missing, name them in data.missing."
+    ]
 
 
 def encode_column(
@@ -116,14 +137,14 @@ def numbers(name: str, series: pd.Series[Any]) -> Array:
         raise DataError(
             f"column {name!r} is to be numeric, but holds {what}: name a part of it, {name}.{part}"
         )
-    if is_number(series) or pd.api.types.is_bool_dtype(series.dtype):
+    if series.dtype != object and (is_number(series) or pd.api.types.is_bool_dtype(series.dtype)):
         single = (
             series.dtype in (np.dtype("float32"), pd.Float32Dtype()) or str(series.dtype) == "float[pyarrow]"
         )
         values = series.to_numpy(dtype=np.float32 if single else np.float64, na_value=np.nan)
         return np.ascontiguousarray(values)
     try:
-        return pd.to_numeric(series.astype(object)).to_numpy(dtype=np.float64, na_value=np.nan)
+        return numerals(series)
     except (TypeError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise DataError(f"column {name!r} is to be numeric, but holds text: {reason}") from None

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.feather
+import pyarrow.parquet as pq
 from narwhals.typing import IntoDataFrame
 
-from scopefe.data.frames import refuse_twice, to_pandas
+from scopefe.data.frames import from_arrow, plain, refuse_twice, to_pandas
+from scopefe.data.values import NO_VALUE, blanked
 from scopefe.errors import DataError, first_line
 from scopefe.spec.environment import expanded, hidden
 from scopefe.spec.models import FileSource, FrameSource, PackageSource, SqlSource, file_type
@@ -25,7 +29,9 @@ OTHER_SEPARATORS = (";", "\t", "|")
 
 
 def read(
-    source: FileSource | PackageSource | SqlSource | FrameSource, frame: IntoDataFrame | None = None
+    source: FileSource | PackageSource | SqlSource | FrameSource,
+    frame: IntoDataFrame | None = None,
+    missing: Collection[str] = ("",),
 ) -> pd.DataFrame:
     """Read a table.
 
@@ -35,6 +41,8 @@ def read(
         What the spec says.
     frame
         The caller's frame, of pandas, polars, pyarrow or what else narwhals knows; wins over the source.
+    missing
+        Texts that are missing values.
 
     Raises
     ------
@@ -47,31 +55,49 @@ def read(
         if isinstance(source, SqlSource):
             frame = read_query(source)
         elif isinstance(source, PackageSource):
-            frame = read_file(str(shipped_file(source)), "csv")
+            frame = read_file(shipped_file(source), "csv", missing)
         else:
-            frame = read_file(source.path, source.type)
+            frame = read_file(source.path, source.type, missing)
     if not isinstance(frame, pd.DataFrame):
         frame = to_pandas(frame)
     named = frame.set_axis([str(c) for c in frame.columns], axis="columns")
     refuse_twice(named.columns)
     if not len(frame):
         raise DataError("the table has no rows")
-    return named
+    return _plain(named, missing)
 
 
-def read_file(name: str, kind: str | None = None) -> pd.DataFrame:
+def _plain(frame: pd.DataFrame, missing: Collection[str]) -> pd.DataFrame:
+    """Return a frame whose columns have types that are known inside, without the texts that are missing."""
+    changed = {}
+    for name, series in frame.items():
+        known = plain(blanked(series, missing))
+        if known is not series:
+            changed[name] = known
+    if not changed:
+        return frame
+    columns = {name: changed.get(name, series) for name, series in frame.items()}
+    return pd.DataFrame(columns, frame.index, copy=False).set_axis(frame.columns, axis="columns")
+
+
+def read_file(
+    name: str | os.PathLike[str], kind: str | None = None, missing: Collection[str] = ("",)
+) -> pd.DataFrame:
     """Read a CSV, Parquet or Arrow/Feather file.
 
     Parameters
     ----------
     name
         As it is written, with environment variables.
+    missing
+        Texts that are missing values.
 
     Raises
     ------
     DataError
         If the file is absent or is not what its type says.
     """
+    name = os.fspath(name)
     path = Path(expanded(name))
     if not path.is_file():
         raise DataError(f"there is no file {name!r}")
@@ -79,16 +105,42 @@ def read_file(name: str, kind: str | None = None) -> pd.DataFrame:
     frame: pd.DataFrame
     try:
         if kind == "csv":
-            frame = read_csv(path)
+            frame = read_typed_csv(path, missing)
         elif kind in ("parquet", "pq"):
-            frame = pd.read_parquet(path)
+            frame = _without_positions(from_arrow(pq.read_table(path)))
         else:
-            frame = pyarrow.feather.read_table(path).to_pandas()
+            frame = _without_positions(from_arrow(pyarrow.feather.read_table(path)))
     except DataError as error:
         raise DataError(hidden(str(error), name)) from error
     except Exception as error:
         raise DataError(f"{name!r} cannot be read as {kind}: {hidden(first_line(error), name)}") from error
     return frame
+
+
+def _without_positions(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame without the index that pandas kept in its file, where that had no name."""
+    return frame.drop(columns=[name for name in frame.columns if re.fullmatch(r"__index_level_\d+__", name)])
+
+
+def read_typed_csv(path: Path, missing: Collection[str] = ("",)) -> pd.DataFrame:
+    """Read a CSV file; columns of numbers and truth values are such, others are text as it stands.
+
+    Parameters
+    ----------
+    missing
+        Texts that are missing values; in columns of numbers and truth values `NO_VALUE` are, too.
+
+    Raises
+    ------
+    DataError
+        If two columns have one name.
+    """
+    frame: pd.DataFrame = read_csv(path, keep_default_na=False, na_values=[*NO_VALUE, *missing])
+    texts = [n for n in frame.columns if pd.api.types.infer_dtype(frame[n], skipna=True) == "string"]
+    if not texts:
+        return frame
+    again = read_csv(path, usecols=texts, dtype=str, keep_default_na=False, na_values=list(missing))
+    return frame.assign(**{name: again[name] for name in texts})
 
 
 def read_csv(path: Path, **options: Any) -> Any:
@@ -143,8 +195,7 @@ def read_query(source: SqlSource) -> pd.DataFrame:
             found = connection.sql(expanded(source.query))
             if found is None:
                 raise DataError("the query of data.source gives no table")
-            frame: pd.DataFrame = found.df()
-            return frame
+            return from_arrow(found.to_arrow_table())
     except duckdb.Error as error:
         reason = hidden(first_line(error), f"{source.query} {source.path}")
         raise DataError(f"the query of data.source fails: {reason}") from None

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from scopefe.components import NUM, Array, Column, Keys, Kind, Operator, Ordered
+from scopefe.data.values import is_large, label_of, labels_as, told_apart
 from scopefe.errors import DataError
 
 FeatureKind = Literal["numerical", "ordinal", "categorical"]
@@ -269,61 +270,19 @@ def text_keys(series: pd.Series[Any], missing_as: str | None = None, holds: Hold
         ordered = False
     try:
         labels = labels_as([label_of(v) for v in raw], holds)
+    except UnicodeDecodeError:
+        raise DataError(f"column {str(series.name)!r} holds bytes that are no UTF-8: drop it") from None
     except ValueError as error:
         raise DataError(f"column {str(series.name)!r} {error}") from None
-    kept = list(dict.fromkeys(labels))
+    kept = [label for label in dict.fromkeys(labels) if label is not None]
     if not ordered:
         kept.sort(key=lambda v: (isinstance(v, str), v))
-    if missing_as is not None and (codes < 0).any() and missing_as not in kept:
+    if missing_as is not None and missing_as not in kept and ((codes < 0).any() or None in labels):
         kept.append(missing_as)
     position = {label: i for i, label in enumerate(kept)}
     fill = position[missing_as] if missing_as is not None and missing_as in position else -1
-    lookup = np.array([position[label] for label in labels] + [fill], dtype=np.int64)
+    lookup = np.array([position.get(label, fill) for label in labels] + [fill], dtype=np.int64)
     return Keys(lookup[codes], label_array(kept))
-
-
-def told_apart(series: pd.Series[Any]) -> pd.Series[Any]:
-    """Return a column with truth values among others as texts: to Python, True is 1."""
-    if series.dtype != object or not pd.api.types.infer_dtype(series, skipna=True).startswith("mixed"):
-        return series
-    return series.map(lambda value: str(value) if isinstance(value, bool | np.bool_) else value)
-
-
-def label_of(value: Any) -> str | float:
-    """Return the label of a category's value: text, or a float for numbers; text for those it cannot hold."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, int | np.integer) and abs(int(value)) > 2**53:
-        return str(int(value))
-    if isinstance(value, bool | np.bool_):
-        return str(bool(value))
-    try:
-        return float(value) if not isinstance(value, pd.Timestamp | pd.Timedelta) else str(value)
-    except (TypeError, ValueError):
-        return str(value)
-
-
-def is_large(label: Any) -> bool:
-    """Whether a label may be that of an integer which floats cannot hold."""
-    return isinstance(label, str) and len(label) > 15 and label.removeprefix("-").isdecimal()
-
-
-def labels_as(labels: Sequence[Any], holds: str | None) -> list[Any]:
-    """Return the labels of a column as those of one that held text, numbers or truth values.
-
-    Truth values may be given as 0 and 1.
-
-    Raises
-    ------
-    ValueError
-        If one is a number instead of text, or text instead of a number.
-    """
-    truth = {0.0: "False", 1.0: "True"} if holds == "truth values" else {}
-    found = [truth.get(label, label) for label in labels]
-    for label in found:
-        if holds is not None and not is_large(label) and isinstance(label, str) == (holds == "numbers"):
-            raise ValueError(f"holds {label!r}, but held {holds} when the recipe was made")
-    return found
 
 
 def held_by(labels: Sequence[str | float]) -> Holds | None:

@@ -35,11 +35,13 @@ def freeze(recipe: Recipe, *, extends: str | None = None, modules: Sequence[str]
     columns: dict[str, Any] = {"kinds": {i.name: i.kind for i in recipe.inputs}}
     for missing_as in {i.missing_as for i in recipe.inputs} - {None}:
         columns["missing_as"] = missing_as
+    known = [i.missing for i in recipe.inputs if i.missing is not None]
+    missing = {"missing": list(known[0])} if known else {}
     return {
         **({"extends": extends} if extends else {}),
         "name": f"{recipe.name}-frozen",
         "description": f"The features of the recipe {recipe.name}.",
-        "data": {"features": columns},
+        "data": {**missing, "features": columns},
         "operators": {
             "use": [_use(o) for o in operators.values()],
             **({"modules": list(modules)} if modules else {}),

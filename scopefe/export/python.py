@@ -14,8 +14,17 @@ import numpy as np
 
 import scopefe
 from scopefe.components import Array, Lookup
-from scopefe.data.datetimes import part, part_of, times_of, zoned_texts, zones_differ
-from scopefe.data.table import is_large, label_of, labels_as, told_apart
+from scopefe.data import values
+from scopefe.data.datetimes import (
+    no_times,
+    part,
+    part_of,
+    times_in,
+    times_of,
+    zone_name,
+    zoned_texts,
+    zones_differ,
+)
 from scopefe.export import standalone
 from scopefe.export.forms import Form, forms
 from scopefe.recipe.arrays import LARGE, atomically
@@ -23,7 +32,7 @@ from scopefe.recipe.inputs import Input
 from scopefe.recipe.recipe import FittedFeature, Recipe
 
 WIDTH = 100
-IMPORT = "from scopefe.data.table import label_of, labels_as, told_apart\n\n"
+IMPORT = "from scopefe.data.values import blanked, label_of, labels_as, numerals, told_apart\n\n"
 HEAD = f'''\
 """The features of a recipe, exported by scopefe {scopefe.__version__}; needs numpy and pandas.
 
@@ -69,21 +78,18 @@ def _save(arrays: dict[str, Any], path: Path) -> None:
 def _module(recipe: Recipe, aside: dict[str, Array] | None) -> str:
     """Return the module; large arrays go to `aside`, if there is one."""
     given = forms(recipe, "python")
-    source = inspect.getsource(standalone).replace(IMPORT, "")
-    shared = [
-        label_of,
-        is_large,
-        labels_as,
-        told_apart,
-        *(
-            (zoned_texts, zones_differ, times_of, part_of, part)
-            if any(i.time_part for i in recipe.inputs)
-            else ()
-        ),
-    ]
+    source = (
+        inspect.getsource(standalone)
+        .replace(IMPORT, "")
+        .replace("import json\n", "import decimal\nimport json\n")
+    )
+    readings = inspect.getsource(values)
+    of_times = zone_name, zoned_texts, zones_differ, times_of, times_in, no_times, part_of, part
+    shared = of_times if any(i.time_part for i in recipe.inputs) else ()
     return "\n".join(
         [
             HEAD + source[source.index("\nfrom __future__") :],
+            "\n" + readings[readings.index("NO_VALUE = ") :],
             *(f"\n{inspect.getsource(function)}" for function in shared),
             "\nLOOKUPS = {",
             *_lookups(recipe, given, aside),
@@ -162,10 +168,12 @@ def _transform(recipe: Recipe, given: list[Form]) -> Iterator[str]:
 
 def _series(i: Input) -> str:
     """Return the expression of what an input is read from."""
+    missing = f", {i.missing!r}" if i.missing else ""
     if i.time_part is None:
-        return f"column(frame, {i.name!r})"
+        return f"column(frame, {i.name!r}{missing})"
     zone = "" if i.time_part.zone is None else f", {i.time_part.zone!r}"
-    return f"part(column(frame, {i.column!r}), {i.time_part.part!r}{zone})"
+    lenient = ", lenient=True" if i.time_part.lenient else ""
+    return f"part(column(frame, {i.column!r}{missing}), {i.time_part.part!r}{zone}{lenient})"
 
 
 def _value(feature: FittedFeature, form: Form) -> str:

@@ -19,7 +19,8 @@ from sqlglot.errors import SqlglotError
 
 from scopefe.components import Array, Lookup, Operator
 from scopefe.data.datetimes import TimePart
-from scopefe.data.table import Holds, is_large
+from scopefe.data.table import Holds
+from scopefe.data.values import TRUTH, is_large
 from scopefe.errors import ComponentError, RecipeError, first_line
 from scopefe.export.forms import Form, forms
 from scopefe.recipe.inputs import Input
@@ -32,7 +33,7 @@ WITH_SINGLE, WITH_ASOF, WITH_INTERVALS = ("duckdb", "postgres"), ("duckdb",), ("
 REFUSES_OVERFLOW = ("postgres", "bigquery")
 ROWS_PER_INSERT, WIDTH = 1000, 110
 SECONDS, WEEK, THURSDAY = 86_400.0, 7, 3
-TRUTH = {"true": "True", "false": "False", "1": "True", "0": "False"}
+WITH_TRY = ("duckdb", "snowflake", "bigquery")
 WITHOUT_CASE = ("duckdb", "bigquery")
 LONGEST_NAME = {"postgres": 63, "bigquery": 300, "snowflake": 255}
 
@@ -98,6 +99,12 @@ def statements(
     while source.name.lower().startswith(prefix):
         prefix += "_"
     columns = _columns(recipe, given, dialect)
+    lenient = [i.column for i in recipe.inputs if i.time_part is not None and i.time_part.lenient]
+    if lenient and dialect not in WITH_TRY:
+        raise RecipeError(
+            f"column {lenient[0]!r} holds texts that are no times, at which {dialect} ends a query: "
+            f"{', '.join(WITH_TRY)} do not"
+        )
     lasting = [i.column for i in recipe.inputs if i.time_part is not None and i.time_part.part == "duration"]
     if lasting and dialect not in WITH_INTERVALS:
         raise RecipeError(f"{dialect} cannot read the duration {lasting[0]!r}: duckdb and postgres can")
@@ -299,10 +306,12 @@ def _read(column: Column) -> exp.Expr:
     if column.type == TEXT:
         text: exp.Expr = exp.cast(raw, TEXT)
         if column.holds == "truth values":
-            truth = exp.case(text).else_(text)
+            truth = exp.case(exp.Lower(this=text)).else_(text)
             for given, label in TRUTH.items():
                 truth = truth.when(exp.Literal.string(given), exp.Literal.string(label))
             text = truth
+        for none in column.input.missing or ():
+            text = exp.Nullif(this=text, expression=exp.Literal.string(none))
         if missing_as is None:
             return text
         return exp.Coalesce(this=text, expressions=[exp.Literal.string(missing_as)])
@@ -318,12 +327,18 @@ def _read(column: Column) -> exp.Expr:
 
 def _part(raw: exp.Expr, time_part: TimePart) -> exp.Expr:
     """Return a part of a datetime or duration; weekdays have other numbers elsewhere: days are counted."""
+
+    def cast(kind: str) -> exp.Expr:
+        return (
+            exp.TryCast(this=raw, to=exp.DataType.build(kind)) if time_part.lenient else exp.cast(raw, kind)
+        )
+
     if time_part.part == "duration":
-        return exp.Extract(this=exp.var("EPOCH"), expression=exp.cast(raw, "interval")) / _number(SECONDS)
-    instant: exp.Expr = exp.cast(raw, "timestamp")
+        return exp.Extract(this=exp.var("EPOCH"), expression=cast("interval")) / _number(SECONDS)
+    instant: exp.Expr = cast("timestamp")
     if time_part.zone is not None:
         zone = exp.Literal.string("UTC" if time_part.part == "elapsed" else time_part.zone)
-        instant = exp.AtTimeZone(this=exp.cast(raw, "timestamptz"), zone=zone)
+        instant = exp.AtTimeZone(this=cast("timestamptz"), zone=zone)
     if time_part.part == "elapsed":
         return exp.cast(_since_1970(instant, "timestamp", "MICROSECOND"), DOUBLE) / _number(SECONDS * 1e6)
     if time_part.part == "weekday":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from scopefe.data.table import label_of, labels_as, told_apart
+from scopefe.data.values import blanked, label_of, labels_as, numerals, told_apart
 
 Array = npt.NDArray[Any]
 nan, inf = float("nan"), float("inf")
@@ -84,18 +84,18 @@ class Lookup:
         return groups * (len(self.bounds) + 1) + np.searchsorted(self.bounds, at, side="right")
 
 
-def column(frame: pd.DataFrame, name: str) -> pd.Series[Any]:
-    """Return the column whose name is this text."""
+def column(frame: pd.DataFrame, name: str, missing: Collection[str] = ()) -> pd.Series[Any]:
+    """Return the column whose name is this text; `missing` are texts that are missing values."""
     found = [place for place, label in enumerate(frame.columns) if str(label) == name]
     if len(found) != 1:
         raise ValueError(f"the table has {'two columns' if found else 'no column'} named {name!r}")
-    return frame.iloc[:, found[0]]
+    return blanked(frame.iloc[:, found[0]], missing)
 
 
 def numbers(series: pd.Series[Any], dtype: Any = np.float64) -> Array:
     """Return a column as floats: missing is NaN."""
     if not pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_bool_dtype(series.dtype):
-        series = pd.to_numeric(series.astype(object))
+        return numerals(series).astype(dtype)
     return series.to_numpy(dtype=np.float64, na_value=nan).astype(dtype)
 
 
@@ -112,6 +112,8 @@ def categories(series: pd.Series[Any], missing_as: str | None = None, holds: str
         labels = labels_as([label_of(value) for value in values], holds)
     except ValueError as error:
         raise ValueError(f"column {str(series.name)!r} {error}") from None
+    none = [code for code, label in enumerate(labels) if label is None]
+    codes = np.where(np.isin(codes, none), -1, codes)
     if missing_as is not None:
         codes = np.where(codes < 0, len(labels), codes)
         labels.append(missing_as)

@@ -18,7 +18,8 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 
 from scopefe.data.frames import refuse_twice
-from scopefe.data.source import read_csv, separator
+from scopefe.data.source import read_csv, read_typed_csv, separator
+from scopefe.data.values import NO_VALUE, blanked
 from scopefe.errors import DataError, ScopefeError, first_line
 from scopefe.recipe.recipe import Recipe
 from scopefe.spec.models import SUFFIXES, file_type
@@ -61,20 +62,20 @@ def transform_file(
     whole = formats[0] == "csv" and formats[1] != "csv"
     written, names = 0, list[str]()
     with _writer(target, formats[1]) as write:
-        for frame, own in _parts(recipe, source, formats, None if whole else rows):
-            new = recipe.transform(frame)
-            taken = [] if only_new else [name for name in new.columns if name in frame.columns]
+        for given, own in _parts(recipe, source, formats, None if whole else rows):
+            new = recipe.transform(given)
+            taken = [] if only_new else [name for name in _names(new) if name in _names(own)]
             if taken:
                 raise DataError(
                     f"the table already has a column {taken[0]!r}; write the new ones alone: --only-new"
                 )
             columns = new if only_new else _beside(own, new)
-            names = list(columns.columns) if isinstance(columns, pd.DataFrame) else columns.column_names
+            names = _names(columns)
             try:
                 write(columns)
             except pa.ArrowException as error:
                 raise DataError(f"{formats[1]} cannot hold the table: {first_line(error)}") from error
-            written += len(frame)
+            written += len(given)
     return written, len(names)
 
 
@@ -87,27 +88,31 @@ def _format(path: Path) -> str:
     return kind
 
 
-def _beside(own: Columns, new: pd.DataFrame) -> Columns:
+def _names(columns: Columns) -> list[str]:
+    return list(columns.columns) if isinstance(columns, pd.DataFrame) else columns.column_names
+
+
+def _beside(own: Columns, new: Columns) -> Columns:
     if isinstance(own, pd.DataFrame):
         return pd.concat([own, new], axis="columns")
-    for name, values in new.items():
-        own = own.append_column(str(name), pa.Array.from_pandas(values))
+    for name in new.column_names:
+        own = own.append_column(name, new.column(name))
     return own
 
 
 def _parts(
     recipe: Recipe, path: Path, formats: list[str], rows: int | None
-) -> Iterator[tuple[pd.DataFrame, Columns]]:
+) -> Iterator[tuple[Columns, Columns]]:
     """Yield a table part by part: the frame that a recipe reads, and the columns as they are to be written.
 
-    What goes from CSV to CSV stays the text that it was.
+    Columns of the table stay what they were, to the last digit of an integer and the spelling of a text.
     """
     if not path.is_file():
         raise DataError(f"there is no file {str(path)!r}")
     if formats[0] == "csv":
-        read = _csv_parts(path, {i.column for i in recipe.inputs}, rows)
+        read = _csv_parts(recipe, path, rows)
     else:
-        read = _arrow_parts(path, formats, rows or ROWS)
+        read = ((table, table) for table in _tables(path, formats[0], rows or ROWS))
     try:
         yield from read
     except ScopefeError:
@@ -116,42 +121,24 @@ def _parts(
         raise DataError(f"{str(path)!r} cannot be read as {formats[0]}: {first_line(error)}") from error
 
 
-def _csv_parts(path: Path, inputs: set[str], rows: int | None) -> Iterator[tuple[pd.DataFrame, Columns]]:
-    """Yield parts of a CSV file: what a recipe reads, typed as all rows tell, and the text as it stands."""
+def _csv_parts(recipe: Recipe, path: Path, rows: int | None) -> Iterator[tuple[Columns, Columns]]:
+    """Yield parts of a CSV file: texts, which a recipe reads as what it learned from, and texts to write.
+
+    A file that is to have types is one part, whose own columns are typed as all rows tell.
+    """
+    unsaid = {i.column for i in recipe.inputs if i.missing is None}
     if rows is None:
-        frame = read_csv(path)
-        yield frame, frame
+        texts = read_csv(path, dtype=str, keep_default_na=False)
+        yield _read_as_before(texts, unsaid), read_typed_csv(path)
         return
-    types = _types(path, inputs, rows)
-    with (
-        read_csv(path, chunksize=rows, dtype=types) as frames,
-        read_csv(path, chunksize=rows, dtype=str, keep_default_na=False) as texts,
-    ):
-        yield from zip(frames, texts, strict=True)
+    with read_csv(path, chunksize=rows, dtype=str, keep_default_na=False) as parts:
+        for texts in parts:
+            yield _read_as_before(texts, unsaid), texts
 
 
-def _types(path: Path, inputs: set[str], rows: int) -> dict[str, Any]:
-    """Return the types of columns whose parts differ: those that pandas gives to all rows at once."""
-    seen: dict[str, set[str]] = {}
-    with read_csv(path, chunksize=rows, usecols=lambda name: name in inputs) as parts:
-        for part in parts:
-            for name in part.columns:
-                if part[name].notna().any():
-                    kind = pd.api.types.infer_dtype(part[name], skipna=True)
-                    seen.setdefault(name, set()).add(kind)
-    numbers = {"integer", "floating", "mixed-integer-float"}
-    return {
-        name: "float64" if kinds <= numbers else str
-        for name, kinds in seen.items()
-        if len(kinds) > 1 or not kinds <= {*numbers, "boolean", "string"}
-    }
-
-
-def _arrow_parts(path: Path, formats: list[str], rows: int) -> Iterator[tuple[pd.DataFrame, Columns]]:
-    for table in _tables(path, formats[0], rows):
-        refuse_twice(table.column_names)
-        frame = table.to_pandas()
-        yield frame, frame if formats[1] == "csv" else table
+def _read_as_before(texts: pd.DataFrame, columns: set[str]) -> pd.DataFrame:
+    """Return texts for a recipe that does not say what is missing in some columns: all of `NO_VALUE`."""
+    return texts.assign(**{name: blanked(texts[name], NO_VALUE) for name in texts.columns if name in columns})
 
 
 def _tables(path: Path, kind: str, rows: int) -> Iterator[pa.Table]:
@@ -196,13 +183,13 @@ class _CsvWriter:
     header: bool = True
 
     def __call__(self, part: Columns) -> None:
-        assert isinstance(part, pd.DataFrame)
-        part.to_csv(
+        frame = part if isinstance(part, pd.DataFrame) else _texts(part)
+        frame.to_csv(
             self.file,
             sep=self.separator,
-            index=any(name is not None for name in part.index.names),
+            index=False,
             header=self.header,
-            quoting=csv.QUOTE_ALL if _has_returns(part) else csv.QUOTE_MINIMAL,
+            quoting=csv.QUOTE_ALL if _has_returns(frame) else csv.QUOTE_MINIMAL,
             mode="wb",
         )
         self.header = False
@@ -212,6 +199,27 @@ def _has_returns(part: pd.DataFrame) -> bool:
     """Whether a text has a carriage return, which pandas does not quote."""
     texts = (part[c] for c in part.columns if not pd.api.types.is_numeric_dtype(part[c].dtype))
     return any(column.astype("str").str.contains("\r", regex=False).any() for column in texts)
+
+
+def _texts(table: pa.Table) -> pd.DataFrame:
+    """Return a table as pandas writes it to CSV without a change to a value."""
+    refuse_twice(table.column_names)
+    columns: dict[str, Any] = {}
+    for name in table.column_names:
+        column = table.column(name)
+        kind = column.type
+        if pa.types.is_dictionary(kind):
+            column = column.cast(kind.value_type)
+        if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+            try:
+                column = column.cast(pa.large_string())
+            except pa.ArrowException:
+                raise DataError(
+                    f"column {name!r} holds bytes that are no text, which CSV cannot hold: write Parquet"
+                ) from None
+        exact = pa.types.is_integer(kind) or pa.types.is_decimal(kind)
+        columns[name] = pd.Series(column.to_pylist(), dtype=object) if exact else column.to_pandas()
+    return pd.DataFrame(columns, index=pd.RangeIndex(len(table)))
 
 
 @dataclass

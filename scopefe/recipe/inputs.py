@@ -10,8 +10,10 @@ import pandas as pd
 
 from scopefe.components import Array
 from scopefe.data.datetimes import Part, TimePart, part, times_of, zones_differ
+from scopefe.data.frames import plain
 from scopefe.data.kinds import encode_column, numbers
 from scopefe.data.table import Feature, FeatureKind, Holds, finite, number_keys
+from scopefe.data.values import blanked
 from scopefe.errors import DataError, RecipeError, suggestion
 
 
@@ -33,6 +35,8 @@ class Input:
         What it is a part of, if it is no column itself.
     holds
         What its categories are; None if text and numbers, or not known.
+    missing
+        Texts that are missing values; None in recipes that do not say.
     """
 
     name: str
@@ -41,6 +45,7 @@ class Input:
     missing_as: str | None = None
     time_part: TimePart | None = None
     holds: Holds | None = None
+    missing: tuple[str, ...] | None = ()
 
     @property
     def column(self) -> str:
@@ -61,9 +66,13 @@ class Input:
         series = frame[column]
         if isinstance(series, pd.DataFrame):
             raise RecipeError(f"the table has two columns named {column!r}")
+        try:
+            series = plain(blanked(series, self.missing or ()))
+        except DataError as error:
+            raise RecipeError(str(error)) from None
         if self.time_part is None or zones_differ(series) is not None:
             return series
-        parsed = times_of(series)
+        parsed = times_of(series, 1.0 if self.time_part.lenient else 0.0)
         return series if parsed is None else parsed
 
     def read(self, series: pd.Series[Any]) -> Feature:
@@ -76,7 +85,8 @@ class Input:
         """
         try:
             if self.time_part is not None:
-                series = part(series, self.time_part.part, self.time_part.zone)
+                of = self.time_part
+                series = part(series, of.part, of.zone, of.lenient)
             if self.kind == "categorical":
                 return encode_column(self.name, series, self.kind, self.missing_as, self.holds)
             values = numbers(self.name, series).astype(np.float32 if self.single else np.float64)
@@ -119,7 +129,16 @@ def input_json(i: Input) -> dict[str, Any]:
     of = {} if i.time_part is None else asdict(i.time_part)
     kind = "float32" if i.single else "float64"
     holds = {} if i.holds is None else {"holds": i.holds}
-    return {"name": i.name, **of, "kind": i.kind, "type": kind, "missing_as": i.missing_as, **holds}
+    missing = {} if i.missing is None else {"missing": list(i.missing)}
+    return {
+        "name": i.name,
+        **of,
+        "kind": i.kind,
+        "type": kind,
+        "missing_as": i.missing_as,
+        **missing,
+        **holds,
+    }
 
 
 def input_of(item: dict[str, Any]) -> Input:
@@ -140,9 +159,13 @@ def input_of(item: dict[str, Any]) -> Input:
         raise RecipeError(f"there is no kind {item['kind']!r}")
     if "part" in item and item["part"] not in get_args(Part):
         raise RecipeError(f"there is no part {item['part']!r}")
-    time_part = TimePart(item["column"], item["part"], item["zone"]) if "part" in item else None
+    time_part = None
+    if "part" in item:
+        time_part = TimePart(item["column"], item["part"], item["zone"], bool(item.get("lenient", False)))
     holds = item.get("holds")
     if holds is not None and holds not in get_args(Holds):
         raise RecipeError(f"there are no columns of {holds!r}")
-    single = item["type"] == "float32"
-    return Input(item["name"], item["kind"], single, item["missing_as"], time_part, holds)
+    single, missing = item["type"] == "float32", tuple(item["missing"]) if "missing" in item else None
+    if not all(isinstance(text, str) for text in missing or ()):
+        raise RecipeError(f"missing is {item['missing']!r}")
+    return Input(item["name"], item["kind"], single, item["missing_as"], time_part, holds, missing)

@@ -35,7 +35,7 @@ from scopefe.space.expression import Apply, Leaf, expression_from_json
 if TYPE_CHECKING:
     from narwhals.typing import IntoDataFrame
 
-RECIPE_VERSION = 1
+RECIPE_VERSION, OLDEST_VERSION = 2, 1
 
 F = TypeVar("F", bound="IntoDataFrame")
 
@@ -237,8 +237,9 @@ class Recipe:
             return cast(F, self._transform(frame, originals))
         import narwhals as nw
 
+        read = [*(i.column for i in self.inputs), *(o.read.column for o in originals)]
         try:
-            new = self._transform(to_pandas(frame), originals)
+            new = self._transform(to_pandas(frame, read), originals)
         except DataError as error:
             raise RecipeError(str(error)) from None
         return cast(F, in_library_of(nw.from_native(frame, eager_only=True), new).to_native())
@@ -346,9 +347,10 @@ class Recipe:
             raise RecipeError(f"there is no recipe {str(source)!r}") from None
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise RecipeError(f"{str(source)!r} is no recipe: {first_line(error)}") from None
-        if version != RECIPE_VERSION:
+        if version not in range(OLDEST_VERSION, RECIPE_VERSION + 1):
             raise RecipeError(
-                f"{str(source)!r} has recipe version {version}; this scopefe reads version {RECIPE_VERSION}"
+                f"{str(source)!r} has recipe version {version}; this scopefe reads versions "
+                f"{OLDEST_VERSION} to {RECIPE_VERSION}"
             )
         try:
             return _recipe(document, source, modules)

@@ -322,6 +322,7 @@ def _notes_on_data(data: Dataset, spec: Spec) -> Iterator[str]:
         yield f"The task was taken to be {data.labels.task} from the target's values."
     if note := getattr(spec.data.split, "note", ""):
         yield note
+    yield from data.remarks
     for why, count in data.rows_left_out.items():
         if count:
             yield f"Left out: {count:,} {'row' if count == 1 else 'rows'} {why}."

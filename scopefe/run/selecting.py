@@ -200,4 +200,5 @@ def recipe_of(compiled: Compiled, table: Table, selected: Selected, kept: Array,
         data.time_parts,
         levels=universe.levels,
         taken=data.dropped,
+        missing=tuple(spec.data.missing),
     )

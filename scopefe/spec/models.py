@@ -250,6 +250,11 @@ class Features(Section):
         description="Dates, times and durations, ISO 8601 texts too: read as numbers, one for each part "
         "(`elapsed`, `year`, `month`, `day`, `weekday`, `hour`, `minute`; `duration`), or as categories.",
     )
+    unreadable_times: Annotated[float, Field(ge=0, le=0.5)] = Field(
+        0.05,
+        description="Share of a column's texts that may be no dates, times or durations: these are missing "
+        "then; with more, the column is text.",
+    )
     missing_as: str | None = Field(None, description="Category that stands for missing text values.")
 
 
@@ -265,6 +270,11 @@ class Data(Section):
 
     source: Source = FrameSource()
     target: Annotated[Target, _named("column")]
+    missing: list[str] = Field(
+        default=[""],
+        description="Texts that are missing values, in every column. Where numbers, truth values or times "
+        "are due, `NA`, `NaN`, `null` and the like are missing too.",
+    )
     weight: str | None = Field(
         None,
         description="Column of what each row counts in every loss, no feature then; null counts all alike.",
