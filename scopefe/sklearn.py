@@ -16,7 +16,7 @@ from sklearn.utils import Tags, check_array, check_consistent_length, column_or_
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from scopefe.components import Array
-from scopefe.data.frames import codes_of, in_library_of
+from scopefe.data.frames import codes_of, in_library_of, to_pandas
 from scopefe.errors import ScopefeError
 from scopefe.report.verdicts import found
 from scopefe.run.executing import execute
@@ -199,7 +199,7 @@ class ScopeFE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("the table is lazy: collect it first")
         if isinstance(native, nw.DataFrame):
             validate_data(self, table, reset=reset, skip_check_array=True)
-            frame = table if isinstance(table, pd.DataFrame) else native.to_pandas()
+            frame = table if isinstance(table, pd.DataFrame) else to_pandas(table)
             if not frame.shape[0] or not frame.shape[1]:
                 what = "sample" if not frame.shape[0] else "feature"
                 raise ValueError(

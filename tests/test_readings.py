@@ -219,6 +219,16 @@ def test_codes_in_a_text_file_are_read_as_they_were_learned(tmp_path):
         assert [float(v) for v in done.stdout.split()[1:]] == expected
 
 
+def test_long_integers_of_a_text_file_are_exact_with_missing_ones_beside_them(tmp_path):
+    ids = [2**60 + 1, 2**60 + 2, None] * 20
+    frame = with_target(60, id=pd.array(ids, dtype="Int64"), a=[2.0**60, 0.5, None] * 20)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    features = {"kinds": {"id": "categorical"}}
+    recipe = found(None, ("freq", "id"), source=str(tmp_path / "t.csv"), features=features).recipe
+    assert recipe.transform(frame)["freq_id"].tolist()[:2] == [20, 20]
+    assert read(FileSource(type="csv", path=str(tmp_path / "t.csv")))["a"].tolist()[:2] == [2.0**60, 0.5]
+
+
 def test_columns_that_are_no_input_leave_as_they_came(tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
     pq = pytest.importorskip("pyarrow.parquet")

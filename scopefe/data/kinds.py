@@ -85,7 +85,8 @@ def nearly_numbers(series: pd.Series[Any]) -> list[str]:
         return []
     texts = series.dropna()
     texts = texts[~texts.isin(list(NO_VALUE))]
-    if not len(texts) or not all(isinstance(text, str) for text in texts):
+    some = pd.to_numeric(texts.iloc[:: max(1, len(texts) // 100)], errors="coerce")
+    if not len(texts) or some.notna().mean() < 0.25 or not all(isinstance(text, str) for text in texts):
         return []
     wrong = texts[pd.to_numeric(texts, errors="coerce").isna()]
     if not 0 < len(wrong) < len(texts) / 2:

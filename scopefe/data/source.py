@@ -9,6 +9,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.feather
@@ -137,10 +138,20 @@ def read_typed_csv(path: Path, missing: Collection[str] = ("",)) -> pd.DataFrame
     """
     frame: pd.DataFrame = read_csv(path, keep_default_na=False, na_values=[*NO_VALUE, *missing])
     texts = [n for n in frame.columns if pd.api.types.infer_dtype(frame[n], skipna=True) == "string"]
-    if not texts:
+    long = [n for n in frame.columns if _may_be_long_integers(frame[n])]
+    if not texts and not long:
         return frame
-    again = read_csv(path, usecols=texts, dtype=str, keep_default_na=False, na_values=list(missing))
-    return frame.assign(**{name: again[name] for name in texts})
+    again = read_csv(path, usecols=[*texts, *long], dtype=str, keep_default_na=False, na_values=list(missing))
+    for name in long:
+        cells = again[name].astype(object).mask(again[name].isin(list(NO_VALUE)))
+        whole = cells.dropna().str.fullmatch(r"-?\d+").all()
+        again[name] = plain(cells.map(int, na_action="ignore")) if whole else frame[name]
+    return frame.assign(**{name: again[name] for name in [*texts, *long]})
+
+
+def _may_be_long_integers(series: pd.Series[Any]) -> bool:
+    """Whether numbers, read as floats for want of some, may be integers that floats do not hold."""
+    return series.dtype == np.float64 and bool(series.isna().any() and (series.abs() >= 2**53).any())
 
 
 def read_csv(path: Path, **options: Any) -> Any:
