@@ -143,9 +143,12 @@ def read_typed_csv(path: Path, missing: Collection[str] = ("",)) -> pd.DataFrame
         return frame
     again = read_csv(path, usecols=[*texts, *long], dtype=str, keep_default_na=False, na_values=list(missing))
     for name in long:
-        cells = again[name].astype(object).mask(again[name].isin(list(NO_VALUE)))
-        whole = cells.dropna().str.fullmatch(r"-?\d+").all()
-        again[name] = plain(cells.map(int, na_action="ignore")) if whole else frame[name]
+        cells = [None if pd.isna(text) or text in NO_VALUE else text for text in again[name]]
+        if all(text is None or re.fullmatch(r"-?\d+", text) for text in cells):
+            whole = [None if text is None else int(text) for text in cells]
+            again[name] = plain(pd.Series(whole, dtype=object, name=name))
+        else:
+            again[name] = frame[name]
     return frame.assign(**{name: again[name] for name in [*texts, *long]})
 
 
