@@ -69,6 +69,26 @@ def in_numpy(recipe, frame):
     return given.assign(**{name: given[name].cat.codes.astype("float64") for name in categories})
 
 
+def in_sql(recipe, frame):
+    """The same by a database: its own columns, and what the recipe's query makes of them, as declared."""
+    duckdb, data = pytest.importorskip("duckdb"), frame.assign(row=range(len(frame)))
+    with duckdb.connect() as connection:
+        connection.register("data", data)
+        query = scopefe.to_sql(recipe, table="data", keep=["row"]).rstrip(";\n")
+        joined = f"SELECT d.*, n.* EXCLUDE (row) FROM data d JOIN ({query}) n USING (row) ORDER BY row"
+        found = connection.execute(joined).df()
+    columns = {}
+    for original in recipe.originals:
+        values = found[original.name]
+        if original.labels is not None:
+            known = {label: code for code, label in enumerate(original.labels.tolist())}
+            texts = values.map(lambda v: v if isinstance(v, str) else str(bool(v)), na_action="ignore")
+            values = texts.map(known)
+        columns[original.name] = values.astype("float64")
+    columns |= {name: found[name].astype("float64") for name in recipe.names}
+    return pd.DataFrame(columns)[list(recipe.feature_types)]
+
+
 def from_outside(run, frame, library):
     """Train the evaluation's learner by nothing but recipe, data and the split that the run wrote."""
     report, recipe = run.report, scopefe.Recipe.load(run.folder)
@@ -87,7 +107,7 @@ def from_outside(run, frame, library):
             matrix = recipe.model_frame(pl.from_pandas(some)).to_pandas()  # its categories are ordered ones
             categorical = [name for name, kind in recipe.feature_types.items() if kind == "category"]
         else:
-            matrix = in_numpy(recipe, some).to_numpy()
+            matrix = (in_sql if library == "sql" else in_numpy)(recipe, some).to_numpy()
             kinds = list(recipe.feature_types.values())
             categorical = [place for place, kind in enumerate(kinds) if kind == "category"]
         parts[role] = matrix, y[positions]
@@ -135,7 +155,7 @@ def test_a_model_on_what_the_recipe_gives_has_the_reports_scores(task, categorie
     assert kinds["Combine_k_m"] == "category"
     assert kinds["Combine_k_many"] == ("number" if categories == "declared" else "category")
     told = run.report.evaluation.with_features.values
-    for library in ("pandas", "polars", "numpy"):
+    for library in ("pandas", "polars", "numpy", "sql"):
         assert from_outside(run, frame, library) == pytest.approx(told, abs=1e-12), library
 
 
