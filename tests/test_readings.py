@@ -219,6 +219,15 @@ def test_codes_in_a_text_file_are_read_as_they_were_learned(tmp_path):
         assert [float(v) for v in done.stdout.split()[1:]] == expected
 
 
+@pytest.mark.parametrize("number", [2297490387508990, -2297490387508990, 2**53, -(2**53), 2**53 + 1, 10**15])
+def test_integers_about_as_long_as_a_double_holds_are_the_same_as_text(number):
+    frame = with_target(60, id=[number, 5, 7] * 20)
+    recipe = found(frame, ("freq", "id"), features={"kinds": {"id": "categorical"}}).recipe
+    for served in (number, str(number), float(number) if abs(number) <= 2**53 else number):
+        assert recipe.transform(pd.DataFrame({"id": [served]})).iloc[0, 0] == 20
+        assert in_python(recipe, pd.DataFrame({"id": [served]})).iloc[0, 0] == 20
+
+
 def test_long_integers_of_a_text_file_are_exact_with_missing_ones_beside_them(tmp_path):
     ids = [2**60 + 1, 2**60 + 2, None] * 20
     frame = with_target(60, id=pd.array(ids, dtype="Int64"), a=[2.0**60, 0.5, None] * 20)

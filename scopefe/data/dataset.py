@@ -481,7 +481,7 @@ def _features(
     if not names:
         raise DataError("no column is left as a feature")
     remarks += [
-        r for name in names if name not in spec.kinds for r in nearly_numbers(table[name].iloc[development])
+        r for name in names if name not in spec.kinds for r in nearly_numbers(table[name], development)
     ]
     return table, names, dropped, {name: part for name, part in parts.items() if name in names}, remarks
 

@@ -80,12 +80,20 @@ def with_parts(
     columns: dict[str, Array] = {}
     remarks: list[str] = []
     for name in names:
-        learned = None if name in fixed else times_of(frame[name].iloc[development], unreadable)
-        if learned is None:
-            remarks += [] if name in fixed else _nearly_times(frame[name].iloc[development])
+        if name in fixed or pd.api.types.is_numeric_dtype(frame[name].dtype):
             kept.append(name)
             continue
-        wrong = no_times(frame[name].iloc[development], learned)
+        some = frame[name].iloc[development[:: max(1, len(development) // 200)]]
+        if some.notna().any() and times_of(some, 1.0) is None:
+            kept.append(name)
+            continue
+        rows = frame[name].iloc[development]
+        learned = times_of(rows, unreadable)
+        if learned is None:
+            remarks += _nearly_times(rows)
+            kept.append(name)
+            continue
+        wrong = no_times(rows, learned)
         if len(wrong):
             remarks.append(f"Column {name!r} holds times, but for {_told(wrong)}: these are missing.")
         series = times_of(frame[name], 1.0 if len(wrong) else 0.0)
@@ -167,10 +175,11 @@ def times_in(series: pd.Series[Any], unreadable: float) -> pd.Series[Any] | None
     """Return a column of texts as datetimes or durations, see `times_of`; some errors mean it is none."""
     iso = r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
     lasting = r"-?\d+ days(?: [+-]?\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?)?"
+    some = series.iloc[:: max(1, len(series) // 200)].dropna().astype(object)
+    if len(some) and not some.str.fullmatch(f"{iso}|{lasting}").any():
+        return None
     series = series.astype(object).mask(series.isin(list(NO_VALUE)))
     texts = series.dropna()
-    if not texts.iloc[:: max(1, len(texts) // 100)].str.fullmatch(f"{iso}|{lasting}").any():
-        return None
     errors: Literal["coerce", "raise"] = "coerce" if unreadable else "raise"
     for form in (iso, lasting):
         fits = series.str.fullmatch(form).eq(True).to_numpy()

@@ -63,7 +63,23 @@ def from_arrow(table: Any, names: Iterable[str] | None = None) -> pd.DataFrame:
     refuse_twice(table.column_names)
     held = table.column_names
     wanted = held if names is None else [name for name in dict.fromkeys(names) if name in held]
-    return _joined({name: _pandas_of(name, table.column(name)) for name in wanted}, len(table))
+    plain = table.select([name for name in wanted if _is_plain(table.column(name))])
+    together = plain.to_pandas(ignore_metadata=True)  # side by side
+    columns = {
+        name: together[name] if name in plain.column_names else _pandas_of(name, table.column(name))
+        for name in wanted
+    }
+    return _joined(columns, len(table))
+
+
+def _is_plain(column: Any) -> bool:
+    """Whether a column of pyarrow has a type that pandas reads as it is."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return not column.null_count
+    return bool(pa.types.is_float32(kind) or pa.types.is_float64(kind) or pa.types.is_string(kind))
 
 
 def _joined(columns: dict[str, pd.Series[Any]], rows: int) -> pd.DataFrame:

@@ -79,23 +79,35 @@ def is_number(series: pd.Series[Any]) -> bool:
     return pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_bool_dtype(series.dtype)
 
 
-def nearly_numbers(series: pd.Series[Any]) -> list[str]:
-    """Return a remark on a column of text of which more than half are numbers, if it is one."""
-    if series.dtype != object and not isinstance(series.dtype, pd.StringDtype):
+def nearly_numbers(series: pd.Series[Any], development: Array) -> list[str]:
+    """Return a remark on a column of text of which more than half are numbers, if it is one.
+
+    Parameters
+    ----------
+    development
+        Positions of the rows to go by.
+    """
+    if not is_text(series):
         return []
-    texts = series.dropna()
-    texts = texts[~texts.isin(list(NO_VALUE))]
-    some = pd.to_numeric(texts.iloc[:: max(1, len(texts) // 100)], errors="coerce")
-    if not len(texts) or some.notna().mean() < 0.25 or not all(isinstance(text, str) for text in texts):
+    some = series.iloc[development[:: max(1, len(development) // 100)]].dropna()
+    if not len(some) or pd.to_numeric(some, errors="coerce").notna().mean() < 0.25:
         return []
-    wrong = texts[pd.to_numeric(texts, errors="coerce").isna()]
-    if not 0 < len(wrong) < len(texts) / 2:
+    counts = series.iloc[development].value_counts()
+    texts = [text for text in counts.index if text not in NO_VALUE]
+    rows = counts[texts].to_numpy()
+    wrong = pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce").isna().to_numpy()
+    if not 0 < rows[wrong].sum() < rows.sum() / 2:
         return []
-    shown = str(wrong.iloc[0])
+    shown = str(texts[int(np.argmax(wrong))])
     return [
-        f"Column {series.name!r} is read as text: numbers, but for {len(wrong):,} of {len(texts):,} values "
-        f"such as {shown!r}. Where these are missing, name them in data.missing."
+        f"Column {series.name!r} is read as text: numbers, but for {rows[wrong].sum():,} of {rows.sum():,} "
+        f"values such as {shown!r}. Where these are missing, name them in data.missing."
     ]
+
+
+def is_text(series: pd.Series[Any]) -> bool:
+    """Whether a column is of a type that holds text, among other objects perhaps."""
+    return series.dtype == object or isinstance(series.dtype, pd.StringDtype)
 
 
 def encode_column(

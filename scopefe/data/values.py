@@ -92,7 +92,7 @@ def labels_as(labels: Sequence[Any], holds: str | None) -> list[Any]:
     else:
         found, wrong = [], []
         for label in labels:
-            known = label if not isinstance(label, str) or is_large(label) else number_of(label)
+            known = number_of(label) if isinstance(label, str) else label
             found.append(known)
             wrong += [label] if known is None and label not in NO_VALUE else []
     if wrong:
