@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import decimal
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import scopefe
 from scopefe import DataError, Recipe, RecipeError
 from scopefe.cli.main import cli
 from scopefe.data.frames import plain
+from scopefe.data.kinds import nearly_numbers
 from scopefe.data.source import read
 from scopefe.spec.models import FileSource
 
@@ -80,6 +82,13 @@ def test_numbers_with_another_sign_for_missing(tmp_path):
         np.testing.assert_array_equal(in_python(recipe, served)["abs_a"], expected)
     with pytest.raises(RecipeError, match="column 'a' is to be numeric"):
         recipe.transform(frame.replace("?", "none at all"))
+
+
+@pytest.mark.parametrize("values", [[True, False], [None, "a"], ["1", "x"], [dt.date(2024, 1, 1), None]])
+def test_remarks_are_made_of_columns_of_text_alone(values):
+    series = pd.Series(values * 30, dtype=object, name="k")
+    remarks = nearly_numbers(series, np.arange(60))
+    assert remarks == []
 
 
 def test_texts_of_numbers_and_truth_values_may_be_missing_in_many_ways(tmp_path):

@@ -87,14 +87,14 @@ def nearly_numbers(series: pd.Series[Any], development: Array) -> list[str]:
     development
         Positions of the rows to go by.
     """
-    if not is_text(series):
-        return []
     some = series.iloc[development[:: max(1, len(development) // 100)]].dropna()
-    if not len(some) or pd.to_numeric(some, errors="coerce").notna().mean() < 0.25:
+    if pd.api.types.infer_dtype(some) != "string":
+        return []
+    if pd.to_numeric(some, errors="coerce").notna().mean() < 0.25:
         return []
     counts = series.iloc[development].value_counts()
-    texts = [text for text in counts.index if text not in NO_VALUE]
-    rows = counts[texts].to_numpy()
+    known = [isinstance(text, str) and text not in NO_VALUE for text in counts.index]
+    texts, rows = counts.index[known].tolist(), counts.to_numpy()[known]
     wrong = pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce").isna().to_numpy()
     if not 0 < rows[wrong].sum() < rows.sum() / 2:
         return []
@@ -103,11 +103,6 @@ def nearly_numbers(series: pd.Series[Any], development: Array) -> list[str]:
         f"Column {series.name!r} is read as text: numbers, but for {rows[wrong].sum():,} of {rows.sum():,} "
         f"values such as {shown!r}. Where these are missing, name them in data.missing."
     ]
-
-
-def is_text(series: pd.Series[Any]) -> bool:
-    """Whether a column is of a type that holds text, among other objects perhaps."""
-    return series.dtype == object or isinstance(series.dtype, pd.StringDtype)
 
 
 def encode_column(
