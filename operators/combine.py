@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scopefe.operators.group import ByGroup
 from scopefe.operators.kernels import number_pairs
-from scopefe.operators.states import labels, numbers
+from scopefe.operators.states import check_labels, check_numbers
 
 from scopefe import CAT, Keys, Lookup, State, operator
 from scopefe.components import Array
@@ -33,14 +33,13 @@ class _Pairs:
 
     def check(self, state: State) -> None:
         """Hold a count for every pair of codes, and each pair once."""
-        sizes = []
+        pairs = len(state["counts"])
+        check_numbers("counts", state["counts"], rows=pairs, whole=True, least=0)
         for side in ("left", "right"):
-            labels(state[f"{side}_labels"])
-            sizes.append(len(state[f"{side}_labels"]))
-            pairs = len(state["counts"])
-            numbers(side, state[side], rows=pairs, whole=True, least=0, below=sizes[-1])
-        numbers("counts", state["counts"], rows=pairs, whole=True, least=0)
-        if len(np.unique(state["left"] * sizes[1] + state["right"])) < pairs:
+            labels = state[f"{side}_labels"]
+            check_labels(labels)
+            check_numbers(side, state[side], rows=pairs, whole=True, least=0, below=len(labels))
+        if len(np.unique(state["left"] * len(state["right_labels"]) + state["right"])) < pairs:
             raise ValueError("a pair has two numbers")
 
     def numbers(self, state: State, left: Keys, right: Keys) -> Array:

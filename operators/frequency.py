@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scopefe.operators.states import labels, numbers
+from scopefe.operators.states import check_labels, check_numbers
 
 from scopefe import ANY, Keys, Lookup, State, operator
 from scopefe.components import Array
@@ -32,8 +32,8 @@ class Frequency:
 
     def check(self, state: State) -> None:
         """Hold one count per label."""
-        labels(state["labels"])
-        numbers("counts", state["counts"], rows=len(state["labels"]), whole=True, least=0)
+        check_labels(state["labels"])
+        check_numbers("counts", state["counts"], rows=len(state["labels"]), whole=True, least=0)
 
     def lookup(self, state: State) -> Lookup:
         """Give the counts by label."""

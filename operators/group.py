@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 from scopefe.operators import kernels
-from scopefe.operators.states import labels, numbers
+from scopefe.operators.states import check_labels, check_numbers
 
 from scopefe import CAT, NUM, Keys, Lookup, Ordered, State, operator
 from scopefe.components import Array, Column
@@ -33,8 +33,8 @@ class ByGroup:
 
     def check(self, state: State) -> None:
         """Hold one number per label."""
-        labels(state["labels"])
-        numbers("values", state["values"], rows=len(state["labels"]))
+        check_labels(state["labels"])
+        check_numbers("values", state["values"], rows=len(state["labels"]))
 
     def lookup(self, state: State) -> Lookup:
         """Give the numbers by group."""
@@ -152,10 +152,10 @@ class GroupRank:
 
     def check(self, state: State) -> None:
         """Hold where each label's values start, and these."""
-        labels(state["labels"])
+        check_labels(state["labels"])
         starts, values = state["starts"], state["values"]
-        numbers("starts", starts, rows=len(state["labels"]) + 1, whole=True, least=0)
-        numbers("values", values, rows=int(starts[-1]))
+        check_numbers("starts", starts, rows=len(state["labels"]) + 1, whole=True, least=0)
+        check_numbers("values", values, rows=int(starts[-1]))
         if starts[0] != 0 or (np.diff(starts) < 0).any():
             raise ValueError("starts do not ascend from 0")
         if (np.diff(values)[~np.isin(np.arange(1, len(values)), starts)] < 0).any():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from scopefe.components import Array
 
 
-def labels(values: Array) -> None:
+def check_labels(values: Array) -> None:
     """Check labels: each is there once.
 
     Raises
@@ -17,7 +17,7 @@ def labels(values: Array) -> None:
         raise ValueError("a label is there twice")
 
 
-def numbers(
+def check_numbers(
     name: str,
     values: Array,
     *,

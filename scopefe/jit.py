@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _log = logging.getLogger(__name__)
-_told: set[str] = set()
 
 
 def njit(function: F, signatures: tuple[str, ...] = ()) -> F:
@@ -27,14 +26,18 @@ def njit(function: F, signatures: tuple[str, ...] = ()) -> F:
     import numba
 
     given = [list(signatures)] if signatures else []
-    compile = partial(numba.njit, *given, nogil=True, error_model="numpy")
+    compiled = partial(numba.njit, *given, nogil=True, error_model="numpy")
     try:
-        return cast(F, compile(cache=True)(function))
+        return cast(F, compiled(cache=True)(function))
     except RuntimeError:
-        if not _told:
-            _told.add("no folder")
-            _log.warning(
-                "compiled code cannot be kept, so that every process compiles it again: "
-                "set NUMBA_CACHE_DIR to a folder that can be written"
-            )
-        return cast(F, compile()(function))
+        warn_once()
+        return cast(F, compiled()(function))
+
+
+@cache
+def warn_once() -> None:
+    """Say that compiled code is not kept, if that was not said before."""
+    _log.warning(
+        "compiled code cannot be kept, so that every process compiles it again: "
+        "set NUMBA_CACHE_DIR to a folder that can be written"
+    )

@@ -458,7 +458,7 @@ def test_machine_code_need_not_be_kept(monkeypatch, caplog):
 
     compiler = numba.njit
     monkeypatch.setattr(numba, "njit", without_a_folder)
-    monkeypatch.setattr(jit, "_told", set())
+    jit.warn_once.cache_clear()
     assert kernel("int64(int64)")(lambda x: 2 * x)(4) == 8
     assert jit.njit(lambda x: 3 * x)(4) == 12
     (record,) = caplog.records
