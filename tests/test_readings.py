@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from click.testing import CliRunner
 from test_recipe import in_python
@@ -182,6 +183,27 @@ def test_a_few_texts_that_are_no_times_are_missing_and_told(wrong, tmp_path):
 
 def assert_same(one: float, other: float) -> None:
     np.testing.assert_array_equal([one], [other])
+
+
+def test_a_time_among_many_texts_that_are_none_is_what_it_is_alone():
+    frame = with_target(60, when=DAYS.where(DAYS.index != 7, "soon"), lasts="1 days 02:00:00")
+    frame["lasts"] = frame["lasts"].where(frame.index % 9 > 0, "2 days").where(frame.index != 7, "2024-01-01")
+    recipe = found(frame, ("abs", "when.hour"), ("abs", "lasts.duration")).recipe
+    many = pd.DataFrame({"when": ["soon"] * 1000, "lasts": ["2024-01-01"] * 1000})
+    many.loc[501] = [DAYS[3], "3 days"]
+    for transform in (recipe.transform, lambda served: in_python(recipe, served)):
+        alone, among = transform(many.iloc[501:502]), transform(many)
+        np.testing.assert_array_equal(among.iloc[501], alone.iloc[0])
+        assert alone.notna().all(axis=None) and among.notna().sum().tolist() == [1, 1]
+
+
+def test_bytes_that_are_no_text_may_stand_in_a_column_that_is_dropped():
+    frame = with_target(60, a=np.arange(60.0), raw=[b"\xff", b"a", b"b"] * 20)
+    for given in (frame, pl.from_pandas(frame)):
+        run = found(given, ("abs", "a"), features={"drop": ["raw"]})
+        assert run.report.data.left_out == {"y": "target", "raw": "dropped by the spec"}
+        with pytest.raises(DataError, match="column 'raw' holds bytes that are no UTF-8"):
+            found(given, ("abs", "a"))
 
 
 def test_more_of_them_make_a_text_and_are_told_too():

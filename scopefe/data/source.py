@@ -19,7 +19,7 @@ from narwhals.typing import IntoDataFrame
 from scopefe.data.frames import from_arrow, plain, refuse_twice, to_pandas
 from scopefe.data.values import NO_VALUE, blanked
 from scopefe.errors import DataError, first_line
-from scopefe.spec.environment import expanded, hidden
+from scopefe.spec.environment import expanded, hidden, hidden_words
 from scopefe.spec.models import FileSource, FrameSource, PackageSource, SqlSource, file_type
 
 EXACT: dict[str, Any] = {} if int(pd.__version__.split(".")[0]) >= 3 else {"float_precision": "round_trip"}
@@ -211,7 +211,7 @@ def read_query(source: SqlSource) -> pd.DataFrame:
                 raise DataError("the query of data.source gives no table")
             return from_arrow(found.to_arrow_table())
     except duckdb.Error as error:
-        reason = hidden(first_line(error), f"{source.query} {source.path}")
+        reason = hidden_words(first_line(error), f"{source.query} {source.path}")
         raise DataError(f"the query of data.source fails: {reason}") from None
 
 

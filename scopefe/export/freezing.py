@@ -35,8 +35,7 @@ def freeze(recipe: Recipe, *, extends: str | None = None, modules: Sequence[str]
     columns: dict[str, Any] = {"kinds": {i.name: i.kind for i in recipe.inputs}}
     for missing_as in {i.missing_as for i in recipe.inputs} - {None}:
         columns["missing_as"] = missing_as
-    known = [i.missing for i in recipe.inputs if i.missing is not None]
-    missing = {"missing": list(known[0])} if known else {}
+    missing = {} if recipe.missing is None else {"missing": list(recipe.missing)}
     return {
         **({"extends": extends} if extends else {}),
         "name": f"{recipe.name}-frozen",

@@ -141,14 +141,14 @@ def _transform(recipe: Recipe, given: list[Form]) -> Iterator[str]:
     yield "    x = {"
     for i in recipe.inputs:
         if i.kind != "categorical":
-            yield f"        {i.name!r}: numbers({_series(i)}{', np.float32' if i.single else ''}),"
+            yield f"        {i.name!r}: numbers({_series(i, recipe)}{', np.float32' if i.single else ''}),"
     yield "    }"
     yield "    k = {"
     for i in recipe.inputs:
         if i.kind == "categorical":
             missing = "" if i.missing_as is None else f", missing_as={i.missing_as!r}"
             holds = "" if i.holds is None else f", holds={i.holds!r}"
-            yield f"        {i.name!r}: categories({_series(i)}{missing}{holds}),"
+            yield f"        {i.name!r}: categories({_series(i, recipe)}{missing}{holds}),"
         elif i.name in keys:
             yield f"        {i.name!r}: number_categories(x[{i.name!r}]),"
     yield "    }"
@@ -166,9 +166,9 @@ def _transform(recipe: Recipe, given: list[Form]) -> Iterator[str]:
     yield "    return found"
 
 
-def _series(i: Input) -> str:
-    """Return the expression of what an input is read from."""
-    missing = f", {i.missing!r}" if i.missing else ""
+def _series(i: Input, recipe: Recipe) -> str:
+    """Return the expression of what an input of a recipe is read from."""
+    missing = f", {recipe.missing!r}" if recipe.missing else ""
     if i.time_part is None:
         return f"column(frame, {i.name!r}{missing})"
     zone = "" if i.time_part.zone is None else f", {i.time_part.zone!r}"

@@ -116,7 +116,7 @@ def statements(
     ]
     tables = [v.table for v in values if v.table]
     levels = {} if create_tables else {t.name: _query_of(t) for t in tables}
-    levels[f"{prefix}_inputs"] = _inputs(source, list(columns.values()), keep)
+    levels[f"{prefix}_inputs"] = _inputs(source, list(columns.values()), keep, recipe.missing or ())
     levels[f"{prefix}_features"] = _features(values, f"{prefix}_inputs", len(keep))
     select = _result(recipe, columns, values, keep, dialect).from_(f"{prefix}_features")
     for name, query in levels.items():
@@ -291,14 +291,16 @@ def _statements(table: Table) -> Iterator[exp.Expr]:
         yield exp.insert(exp.values(table.rows[start : start + ROWS_PER_INSERT]), name, copy=False)
 
 
-def _inputs(source: exp.Table, columns: Sequence[Column], keep: Sequence[str]) -> exp.Select:
+def _inputs(
+    source: exp.Table, columns: Sequence[Column], keep: Sequence[str], missing: Sequence[str]
+) -> exp.Select:
     """Return the first level: what is kept, and the columns that are read."""
     kept = [_quoted(name).as_(f"keep{number}") for number, name in enumerate(keep, 1)]
-    return exp.select(*kept, *(_read(c).as_(c.name) for c in columns)).from_(source)
+    return exp.select(*kept, *(_read(c, missing).as_(c.name) for c in columns)).from_(source)
 
 
-def _read(column: Column) -> exp.Expr:
-    """Return a column's value, NULL for NaN, and in single precision where the recipe computes in it."""
+def _read(column: Column, missing: Sequence[str]) -> exp.Expr:
+    """Return a column's value: NULL for NaN and texts that are missing, single where the recipe computes so."""
     raw: exp.Expr = _quoted(column.input.column)
     missing_as = column.input.missing_as
     if column.input.time_part is not None:
@@ -310,7 +312,7 @@ def _read(column: Column) -> exp.Expr:
             for given, label in TRUTH.items():
                 truth = truth.when(exp.Literal.string(given), exp.Literal.string(label))
             text = truth
-        for none in column.input.missing or ():
+        for none in missing:
             text = exp.Nullif(this=text, expression=exp.Literal.string(none))
         if missing_as is None:
             return text

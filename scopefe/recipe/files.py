@@ -126,7 +126,7 @@ def _csv_parts(recipe: Recipe, path: Path, rows: int | None) -> Iterator[tuple[C
 
     A file that is to have types is one part, whose own columns are typed as all rows tell.
     """
-    unsaid = {i.column for i in recipe.inputs if i.missing is None}
+    unsaid = {i.column for i in recipe.inputs} if recipe.missing is None else set[str]()
     if rows is None:
         texts = read_csv(path, dtype=str, keep_default_na=False)
         yield _read_as_before(texts, unsaid), read_typed_csv(path)
@@ -137,7 +137,7 @@ def _csv_parts(recipe: Recipe, path: Path, rows: int | None) -> Iterator[tuple[C
 
 
 def _read_as_before(texts: pd.DataFrame, columns: set[str]) -> pd.DataFrame:
-    """Return texts for a recipe that does not say what is missing in some columns: all of `NO_VALUE`."""
+    """Return texts for a recipe that does not say what is missing in these columns: all of `NO_VALUE`."""
     return texts.assign(**{name: blanked(texts[name], NO_VALUE) for name in texts.columns if name in columns})
 
 

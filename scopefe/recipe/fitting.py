@@ -65,33 +65,28 @@ def fit_recipe(
         if operator.gives == CAT:
             categories = Categories.fitted(operator.apply(state, *arguments), levels)
         features.append(FittedFeature(new, expression, operator, state, gain, importance, categories))
-    inputs_read = tuple(_input(f, missing_as, parts.get(f.name), missing) for f in used.values())
-    return Recipe(name, tuple(features), inputs_read, key, originals_of(table, missing_as, parts, missing))
+    inputs_read = tuple(_input(f, missing_as, parts.get(f.name)) for f in used.values())
+    return Recipe(name, tuple(features), inputs_read, key, originals_of(table, missing_as, parts), missing)
 
 
 def originals_of(
-    table: Table,
-    missing_as: str | None = None,
-    time_parts: Mapping[str, TimePart] | None = None,
-    missing: tuple[str, ...] = (),
+    table: Table, missing_as: str | None = None, time_parts: Mapping[str, TimePart] | None = None
 ) -> tuple[Original, ...]:
     """Return the features of a table as models are given them; see `fit_recipe`."""
     originals = []
     for feature in (compact(table.passing(i)) for i in range(len(table))):
-        read = _input(feature, missing_as, (time_parts or {}).get(feature.name), missing)
+        read = _input(feature, missing_as, (time_parts or {}).get(feature.name))
         originals.append(Original(read, None if feature.values is not None else feature.keys.labels))
     return tuple(originals)
 
 
-def _input(
-    feature: Feature, missing_as: str | None, time_part: TimePart | None, missing: tuple[str, ...]
-) -> Input:
+def _input(feature: Feature, missing_as: str | None, time_part: TimePart | None) -> Input:
     """Say how a feature is read."""
     if feature.kind != "categorical":
         single = feature.values is not None and feature.values.dtype == np.float32
-        return Input(feature.name, feature.kind, single, time_part=time_part, missing=missing)
+        return Input(feature.name, feature.kind, single, time_part=time_part)
     holds = held_by([label for label in feature.keys.labels.tolist() if label != missing_as])
-    return Input(feature.name, feature.kind, False, missing_as, time_part, holds, missing)
+    return Input(feature.name, feature.kind, False, missing_as, time_part, holds)
 
 
 def described(recipe: Recipe, table: Table) -> Recipe:

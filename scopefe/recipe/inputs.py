@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from typing import Any, get_args
 
@@ -35,8 +36,6 @@ class Input:
         What it is a part of, if it is no column itself.
     holds
         What its categories are; None if text and numbers, or not known.
-    missing
-        Texts that are missing values; None in recipes that do not say.
     """
 
     name: str
@@ -45,15 +44,19 @@ class Input:
     missing_as: str | None = None
     time_part: TimePart | None = None
     holds: Holds | None = None
-    missing: tuple[str, ...] | None = ()
 
     @property
     def column(self) -> str:
         """Name of the column it is read from."""
         return self.name if self.time_part is None else self.time_part.column
 
-    def find(self, frame: pd.DataFrame) -> pd.Series[Any]:
+    def find(self, frame: pd.DataFrame, missing: Collection[str]) -> pd.Series[Any]:
         """Return the column of a frame, datetimes parsed where a part of it is read.
+
+        Parameters
+        ----------
+        missing
+            Texts that are missing values.
 
         Raises
         ------
@@ -67,12 +70,13 @@ class Input:
         if isinstance(series, pd.DataFrame):
             raise RecipeError(f"the table has two columns named {column!r}")
         try:
-            series = plain(blanked(series, self.missing or ()))
+            series = plain(blanked(series, missing))
         except DataError as error:
             raise RecipeError(str(error)) from None
         if self.time_part is None or zones_differ(series) is not None:
             return series
-        parsed = times_of(series, 1.0 if self.time_part.lenient else 0.0)
+        lenient, lasting = self.time_part.lenient, self.time_part.part == "duration"
+        parsed = times_of(series, 1.0, lasting) if lenient else times_of(series)
         return series if parsed is None else parsed
 
     def read(self, series: pd.Series[Any]) -> Feature:
@@ -129,16 +133,7 @@ def input_json(i: Input) -> dict[str, Any]:
     of = {} if i.time_part is None else asdict(i.time_part)
     kind = "float32" if i.single else "float64"
     holds = {} if i.holds is None else {"holds": i.holds}
-    missing = {} if i.missing is None else {"missing": list(i.missing)}
-    return {
-        "name": i.name,
-        **of,
-        "kind": i.kind,
-        "type": kind,
-        "missing_as": i.missing_as,
-        **missing,
-        **holds,
-    }
+    return {"name": i.name, **of, "kind": i.kind, "type": kind, "missing_as": i.missing_as, **holds}
 
 
 def input_of(item: dict[str, Any]) -> Input:
@@ -165,7 +160,5 @@ def input_of(item: dict[str, Any]) -> Input:
     holds = item.get("holds")
     if holds is not None and holds not in get_args(Holds):
         raise RecipeError(f"there are no columns of {holds!r}")
-    single, missing = item["type"] == "float32", tuple(item["missing"]) if "missing" in item else None
-    if not all(isinstance(text, str) for text in missing or ()):
-        raise RecipeError(f"missing is {item['missing']!r}")
-    return Input(item["name"], item["kind"], single, item["missing_as"], time_part, holds, missing)
+    single = item["type"] == "float32"
+    return Input(item["name"], item["kind"], single, item["missing_as"], time_part, holds)

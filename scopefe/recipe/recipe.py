@@ -124,6 +124,8 @@ class Recipe:
         Provenance: key of the run's recipe step.
     originals
         The original features, in the order of the table; none in recipes that do not say.
+    missing
+        Texts that are missing values; None in recipes that do not say.
     """
 
     name: str
@@ -131,6 +133,7 @@ class Recipe:
     inputs: tuple[Input, ...]
     key: str
     originals: tuple[Original, ...] = ()
+    missing: tuple[str, ...] | None = ()
 
     @property
     def formulas(self) -> list[str]:
@@ -277,7 +280,7 @@ class Recipe:
         found: dict[str, pd.Series[Any]] = {}
         for i in wanted.values():
             if i.column not in found:
-                found[i.column] = i.find(frame)
+                found[i.column] = i.find(frame, self.missing or ())
         return {name: i.read(found[i.column]) for name, i in wanted.items()}
 
     @cached_property
@@ -318,6 +321,7 @@ class Recipe:
             "recipe_version": RECIPE_VERSION,
             "name": self.name,
             "key": self.key,
+            **({} if self.missing is None else {"missing": list(self.missing)}),
             "inputs": [input_json(i) for i in self.inputs],
             "originals": [_original_json(n, o, tables) for n, o in enumerate(self.originals)],
             "features": [_feature_json(n, f, tables) for n, f in enumerate(self.features)],
@@ -413,7 +417,10 @@ def _recipe(document: dict[str, Any], source: Path, modules: Iterable[str]) -> R
     for what, given in (("inputs", inputs), ("originals", originals), ("features", features)):
         if len({str(g.name) for g in given}) < len(given):
             raise RecipeError(f"two of the {what} have one name")
-    return Recipe(document["name"], features, inputs, document["key"], originals)
+    missing = tuple(document["missing"]) if "missing" in document else None
+    if not all(isinstance(text, str) for text in missing or ()):
+        raise RecipeError(f"missing is {document['missing']!r}")
+    return Recipe(document["name"], features, inputs, document["key"], originals, missing)
 
 
 def _original(item: dict[str, Any], tables: dict[str, list[Any]]) -> Original:

@@ -37,14 +37,21 @@ def expanded(text: str) -> str:
 
 
 def hidden(told: str, written: str) -> str:
-    """Return what is told of a text with the names of its variables in place of their values.
-
-    Where words of a value are left, such as those around its hyphens, the rest of a sentence is left out.
-    """
+    """Return what is told of a text with the names of its variables in place of their values."""
     for name in variables(written):
-        value = os.environ.get(name)
-        if value:
-            told = told.replace(value, f"${{{name}}}")
-            if any(word in told for word in re.findall(r"\w{3,}", value)):
-                told = f"{told.partition(':')[0]}, told with what ${{{name}}} holds"
+        if os.environ.get(name):
+            told = told.replace(os.environ[name], f"${{{name}}}")
     return told
+
+
+def hidden_words(told: str, written: str) -> str:
+    """Return what is told of a query, see `hidden`: up to the first colon where a word of a value is left.
+
+    An error may name a part of a value, such as what stands before its hyphen.
+    """
+    told = hidden(told, written)
+    words = {word for name in variables(written) for word in re.findall(r"\w{3,}", os.environ.get(name, ""))}
+    if words.isdisjoint(re.findall(r"\w{3,}", re.sub(r"\$\{\w+\}", "", told))):
+        return told
+    names = ", ".join(f"${{{name}}}" for name in dict.fromkeys(variables(written)))
+    return f"{told.partition(':')[0]} (the rest is left out, since it may tell what {names} holds)"
