@@ -300,7 +300,7 @@ def _inputs(
 
 
 def _read(column: Column, missing: Sequence[str]) -> exp.Expr:
-    """Return a column's value: NULL for NaN and texts that are missing, single where the recipe computes so."""
+    """Return a column's value: NULL for NaN and missing texts, single where the recipe computes in it."""
     raw: exp.Expr = _quoted(column.input.column)
     missing_as = column.input.missing_as
     if column.input.time_part is not None:
